@@ -149,7 +149,8 @@ func (w *writer) do(t *task, retry time.Duration, f func() error) {
 	err := f()
 	switch {
 	case err != nil && !t.failed:
-		w.opt.Log.Error("cannot "+t.name+" the audit log; requests are still served; retrying", "directory", w.opt.Directory, "error", err)
+		w.opt.Log.Error("cannot "+t.name+" the audit log; requests are still served; retrying", "directory", w.opt.Directory, "error", err,
+			"advice", "free some space, or give the directory to the server's user; mintage doctor, run as that user, checks it")
 	case err == nil && t.failed:
 		w.opt.Log.Info("the audit log works again", "lost", w.Numbers().Lost)
 	}
