@@ -553,6 +553,29 @@ func TestAChangedUserIsSignedOut(t *testing.T) {
 	}
 }
 
+// Whoever makes a new password for the own account is told that the session has ended.
+func TestAnOperatorMakesTheOwnPassword(t *testing.T) {
+	r := open(t)
+	b := r.operator("alice", operator.Admin)
+	r.console.Users = r.users
+	for _, name := range []string{"alice", "bob"} {
+		if _, _, err := r.cases.Users().Create(t.Context(), account.Registration{Username: name}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	u, _, err := r.cases.Users().SetTOTP(t.Context(), "alice", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.cookie.Value = r.session(u)
+	for _, name := range []string{"bob", "alice"} {
+		page := b.post("/users/"+name+"/password", url.Values{"once": {field(b.get("/users/"+name).Body.String(), "once")}}).Body.String()
+		if own := name == "alice"; own != strings.Contains(page, `href="/sign-in"`) || own == strings.Contains(page, "To the user") {
+			t.Errorf("%s:\n%s", name, page)
+		}
+	}
+}
+
 // An auditor can end only the auditor's own session, whatever form is sent. An admin can
 // end any.
 func TestAnAuditorChangesNothing(t *testing.T) {

@@ -47,6 +47,7 @@ func (c userPages) newUser(_ context.Context, r *request) (reply, error) {
 type passwordPage struct {
 	adminapi.NewPassword
 	New     bool // the user was created with it
+	Own     bool // it is the operator's, whose session has ended
 	Command string
 }
 
@@ -62,7 +63,7 @@ func (c userPages) createUser(ctx context.Context, r *request) (reply, error) {
 	if again, err := p.refused(c.post(ctx, r, adminapi.UserDocument{Username: p.Username, Name: p.Name}, &made, "users")); again || err != nil {
 		return reply{status: http.StatusUnprocessableEntity, page: p}, err
 	}
-	return reply{page: passwordPage{made, true, p.Command}}, nil
+	return reply{page: passwordPage{NewPassword: made, New: true, Command: p.Command}}, nil
 }
 
 // A userPage shows a built-in user.
@@ -96,6 +97,7 @@ func (c userPages) setPassword(ctx context.Context, r *request) (reply, error) {
 	}
 	p.Command += quote(name)
 	err := c.post(ctx, r, in, &p.NewPassword, "users", name, "password")
+	p.Own = c.Users != nil && !c.Dev && r.realm() == "" && r.who.Name == p.User.Username
 	return reply{page: p}, err
 }
 
