@@ -62,7 +62,7 @@ func TestDocumentsOfAgents(t *testing.T) {
 	}
 }
 
-func TestDocumentsThatAreNone(t *testing.T) {
+func TestInvalidClientDocumentsAreRejected(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{
 		"another's":                 `{"client_id":"https://agent.example/other.json","redirect_uris":["https://a.example/cb"]}`,

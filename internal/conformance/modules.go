@@ -81,5 +81,5 @@ var openIDModules = []Module{
 	{Plan: rpLogoutOP, Name: "oidcc-rp-initiated-logout-bad-id-token-hint", By: []string{ownSuite, "TestLO04_RedirectsGoToRegisteredAddressesOnly"}},
 
 	{Plan: backChannelOP, Name: "oidcc-backchannel-logout-discovery-endpoint-verification", By: []string{"TestOC02_OC08_MetadataOfAProvider"}},
-	{Plan: backChannelOP, Name: "oidcc-backchannel-rp-initiated-logout", By: []string{browserTest, "TestEachClientOfTheSessionIsToldOnce", "TestClaimsOfALogoutToken"}},
+	{Plan: backChannelOP, Name: "oidcc-backchannel-rp-initiated-logout", By: []string{browserTest, "TestEachClientOfAnEndedSessionIsNotifiedOnce", "TestClaimsOfALogoutToken"}},
 }

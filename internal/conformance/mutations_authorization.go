@@ -178,7 +178,7 @@ var authorizationMutations = []Mutation{
 		Name: "number of logout calls at once", In: "Outbox.turn",
 		Old:  "slots := []chan struct{}{o.slots}",
 		New:  "slots := []chan struct{}{}",
-		Test: "go test ./internal/logout -run TestDeadClientsHoldUpNobody",
+		Test: "go test ./internal/logout -run TestUnresponsiveClientsDoNotDelayOtherLogouts",
 	},
 	{
 		Name: "a logout token is sent again after a code was redeemed", In: "Outbox.receivers",
@@ -284,12 +284,12 @@ var authorizationMutations = []Mutation{
 	{
 		Name: "good logins at a provider are not charged", In: "provider.check",
 		Old: "s.Throttle.GiveBack(x.Counted)", New: "",
-		Test: "go test ./internal/web -run TestGoodAnswersOfAProviderAreNotCharged",
+		Test: "go test ./internal/web -run TestLoginsThatAProviderConfirmsDoNotCountTowardsTheLimit",
 	},
 	{
 		Name: "good logouts of a provider are not charged", In: "provider.logout",
 		Old: "s.Throttle.GiveBack(r.Counted)", New: "",
-		Test: "go test ./internal/web -run TestGoodAnswersOfAProviderAreNotCharged",
+		Test: "go test ./internal/web -run TestLoginsThatAProviderConfirmsDoNotCountTowardsTheLimit",
 	},
 	{
 		Name: "a slot for each page", In: "endpoints.entered",

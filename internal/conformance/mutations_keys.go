@@ -7,32 +7,32 @@ var keyMutations = []Mutation{
 	{
 		Name: "a retired key's period", In: "Maker.rejects",
 		Old: "\treturn KeyRetired\n", New: "\treturn Allowed\n",
-		Test: decisions + "TestARetiredKeyMakesNoAccessTokensOfLater",
+		Test: decisions + "TestAnAccessTokenOfARetiredKeyDatesFromTheKeysPeriod",
 	},
 	{
 		Name: "a code by a retired key", In: "Code.Redeem",
 		Old: "if why := r.Maker.rejects(c.AuthorizedAt, forced, p, now); why != Allowed {", New: "if why := r.Maker.rejects(c.AuthorizedAt, forced, p, now); why == KeyWithdrawn {",
-		Test: decisions + "TestARetiredKeySealsNoCodesOfLater",
+		Test: decisions + "TestACodeOfARetiredKeyDatesFromTheKeysPeriod",
 	},
 	{
 		Name: "what a retired key's code claims to live", In: "Code.Redeem",
 		Old: "case now >= r.Maker.expiry(c.ExpiresAt, p.CodeLifetime, p):", New: "case now >= c.ExpiresAt:",
-		Test: decisions + "TestARetiredKeySealsNoCodesOfLater",
+		Test: decisions + "TestACodeOfARetiredKeyDatesFromTheKeysPeriod",
 	},
 	{
 		Name: "what a retired key's access token claims to live", In: "Maker.expiry",
 		Old: "return min(claimed, m.Until.Add(p.MaxSkew+life+time.Second))", New: "return claimed",
-		Test: decisions + "TestARetiredKeyMakesNoAccessTokensOfLater",
+		Test: decisions + "TestAnAccessTokenOfARetiredKeyDatesFromTheKeysPeriod",
 	},
 	{
 		Name: "what any access token claims to live", In: "Presented.disowned",
 		Old: "if t.Generation == 0 || t.ExpiresAt > t.IssuedAt.Add(MaxAccessLifetime+time.Second) {", New: "if _ = time.Second; t.Generation == 0 {",
-		Test: decisions + "TestARetiredKeyMakesNoAccessTokensOfLater",
+		Test: decisions + "TestAnAccessTokenOfARetiredKeyDatesFromTheKeysPeriod",
 	},
 	{
 		Name: "no generation 0 of access tokens", In: "Presented.disowned",
 		Old: "if t.Generation == 0 || t.ExpiresAt >", New: "if t.ExpiresAt >",
-		Test: decisions + "TestARetiredKeyMakesNoAccessTokensOfLater",
+		Test: decisions + "TestAnAccessTokenOfARetiredKeyDatesFromTheKeysPeriod",
 	},
 	{
 		Name: "no generation 0 of refresh tokens", In: "Grant.Refresh",
@@ -67,12 +67,12 @@ var keyMutations = []Mutation{
 	{
 		Name: "a key that is withdrawn", In: "Maker.rejects",
 		Old: "case m.Withdrawn:", New: "case m.Withdrawn && m.Until != 0:",
-		Test: decisions + "TestARetiredKeyMakesNoAccessTokensOfLater",
+		Test: decisions + "TestAnAccessTokenOfARetiredKeyDatesFromTheKeysPeriod",
 	},
 	{
 		Name: "what lies ahead because of a row", In: "Maker.rejects",
 		Old: "case issuedAt <= forced && forced > now.Add(p.MaxSkew):", New: "case issuedAt <= forced:",
-		Test: decisions + "TestARetiredKeySealsNoCodesOfLater",
+		Test: decisions + "TestACodeOfARetiredKeyDatesFromTheKeysPeriod",
 	},
 	{
 		Name: "access tokens by the key of their instant", In: "response.accessToken",

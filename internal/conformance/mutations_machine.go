@@ -211,7 +211,7 @@ var machineMutations = []Mutation{
 	{
 		Name: "since when an exchange may go beyond the agreement", In: "entitlements.exchanged",
 		Old: " && b.Since < on.grant.AuthorizedAt", New: "",
-		Test: "go test ./internal/issuer -run TestBeyondHoldsForLaterGrants",
+		Test: "go test ./internal/issuer -run TestAChangeOfExchangeBeyondAppliesToLaterGrantsOnly",
 	},
 	{
 		Name: "clients of an exchanged token", In: "Exchanges.inspect",
@@ -226,7 +226,7 @@ var machineMutations = []Mutation{
 	{
 		Name: "an exchanged token outlives no other", In: "Exchanges.ExchangeToken",
 		Old: "ExpiresAt: min(ends, p.AccessExpiry(at)),", New: "ExpiresAt: max(ends, p.AccessExpiry(at)),",
-		Test: "go test ./internal/issuer -run TestAnExchangedTokenEndsWithTheFirst",
+		Test: "go test ./internal/issuer -run TestAnExchangedTokenExpiresAtTheEarliestLimit",
 	},
 	{
 		Name: "whose an actor token is", In: "Exchanges.ExchangeToken",

@@ -14,7 +14,7 @@ func retired() grant.Maker { return grant.Maker{Key: 7, Until: retiredAt} }
 
 // An access token by a retired key is accepted only if it is dated in the key's period. It
 // expires no later than the lifetime of an access token after that period.
-func TestARetiredKeyMakesNoAccessTokensOfLater(t *testing.T) {
+func TestAnAccessTokenOfARetiredKeyDatesFromTheKeysPeriod(t *testing.T) {
 	p := specification()
 	p.MaxSkew = 2e9
 	g := third()
@@ -70,7 +70,7 @@ func TestARetiredKeyMakesNoAccessTokensOfLater(t *testing.T) {
 	}
 }
 
-func TestARetiredKeySealsNoCodesOfLater(t *testing.T) {
+func TestACodeOfARetiredKeyDatesFromTheKeysPeriod(t *testing.T) {
 	p := specification()
 	p.MaxSkew, p.CodeLifetime = 2e9, 60e9
 	for _, tt := range []struct {

@@ -321,7 +321,7 @@ func TestJWTsSayWhoMayActAndCarryTheClaims(t *testing.T) {
 
 // The exchanged token expires with the API's lifetime, the subject token or the actor
 // token, whichever is earliest.
-func TestAnExchangedTokenEndsWithTheFirst(t *testing.T) {
+func TestAnExchangedTokenExpiresAtTheEarliestLimit(t *testing.T) {
 	s := withExchangers(t)
 	good := s.chain("shop orders")
 	before, err := s.Inspect(t.Context(), good)
@@ -496,7 +496,7 @@ func TestAnExchangeWritesNothing(t *testing.T) {
 }
 
 // A change of ExchangeBeyond applies to grants made after the change only.
-func TestBeyondHoldsForLaterGrants(t *testing.T) {
+func TestAChangeOfExchangeBeyondAppliesToLaterGrantsOnly(t *testing.T) {
 	s := withExchangers(t)
 	old := s.chain("shop orders")
 	s.Clock.Advance(time.Second)

@@ -112,7 +112,7 @@ func TestOnlyASignedInBrowserHasADocumentRead(t *testing.T) {
 	}
 }
 
-func TestARecordComesWithTheFirstAgreement(t *testing.T) {
+func TestAClientOfADocumentIsRecordedAtTheFirstConsent(t *testing.T) {
 	h := newHouse(t)
 	d := h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")

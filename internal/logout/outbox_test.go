@@ -272,7 +272,7 @@ func (b *bench) readEnd(key store.DocumentKey) End {
 	return r
 }
 
-func TestEachClientOfTheSessionIsToldOnce(t *testing.T) {
+func TestEachClientOfAnEndedSessionIsNotifiedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.register("shop")
@@ -1311,7 +1311,7 @@ func TestOneNodeLeads(t *testing.T) {
 
 // Hanging clients occupy at most a fixed number of calls, and half of them once they have
 // failed.
-func TestDeadClientsHoldUpNobody(t *testing.T) {
+func TestUnresponsiveClientsDoNotDelayOtherLogouts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t)

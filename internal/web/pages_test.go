@@ -216,7 +216,7 @@ func TestInteractionsOfAGuestAreLimitedByAddress(t *testing.T) {
 
 // Logins and logouts that a provider has confirmed do not count towards the limit of their
 // address. Forged ones do.
-func TestGoodAnswersOfAProviderAreNotCharged(t *testing.T) {
+func TestLoginsThatAProviderConfirmsDoNotCountTowardsTheLimit(t *testing.T) {
 	t.Parallel()
 	const n = 4
 	p := newProvider(t)
