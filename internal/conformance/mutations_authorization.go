@@ -416,7 +416,7 @@ var authorizationMutations = []Mutation{
 		Test: "go test ./internal/login -run TestTheScopeIsFixed",
 	},
 	{
-		Name: "room for those who are signed in", In: "Pending.admit",
+		Name: "pending interactions reserved for signed-in users", In: "Pending.admit",
 		Old:  "most := maxPendingGuest",
 		New:  "most := maxPending",
 		Test: "go test ./internal/login -run TestInteractionsAreBounded",

@@ -48,7 +48,7 @@ var limitMutations = []Mutation{
 		Test: atToken + "TestClientsThatRegisteredThemselvesWait",
 	},
 	{
-		Name: "who names an operator's public client takes no slots", In: "Request.Client",
+		Name: "slots of self-registered clients, which the id of a public client alone does not take", In: "Request.Client",
 		Old: "if !c.Public() {", New: "if true {",
 		Test: here + "TestOP07_WhoNames",
 	},

@@ -114,7 +114,7 @@ var storeMutations = []Mutation{
 		Test: "go test ./internal/server -run TestABadCertificate",
 	},
 	{
-		Name: "advice that takes a key from the service", In: "User.Close",
+		Name: "advice on a key file leaves the server able to read it", In: "User.Close",
 		Old: "info.Mode()&0o040 != 0 &&", New: "info != nil &&",
 		Test: "go test ./internal/secretfile",
 	},

@@ -13,7 +13,7 @@ var trustMutations = []Mutation{
 		Test: judged,
 	},
 	{
-		Name: "an ID-JAG of nobody", In: "judgement.typ",
+		Name: "an ID-JAG needs an authenticated client", In: "judgement.typ",
 		Old: "case exact == oauth.JWTIDJAG && !j.authenticated:", New: "case false:",
 		Test: "go test ./internal/client -run TestWorkloadsWithoutAClient",
 	},
