@@ -11,7 +11,7 @@ import (
 )
 
 // Operators see every change at once, and an unchanged list of users is not read again.
-func TestTheRollIsReadAgainOnlyAfterAChange(t *testing.T) {
+func TestUsersAreReadAgainOnlyAfterAChange(t *testing.T) {
 	_, st := testkit.Store(t)
 	add := func(realm, name string) User {
 		t.Helper()
@@ -24,11 +24,11 @@ func TestTheRollIsReadAgainOnlyAfterAChange(t *testing.T) {
 		}
 		return u
 	}
-	var roll UserCache
+	var cache UserCache
 	shows := func(what, want string, read bool) {
 		t.Helper()
 		st.Calls()
-		list, err := roll.List(t.Context(), st, realm)
+		list, err := cache.List(t.Context(), st, realm)
 		have := ""
 		for _, u := range list {
 			have += fmt.Sprintf("%s %s;", u.Username, u.State)
@@ -53,7 +53,7 @@ func TestTheRollIsReadAgainOnlyAfterAChange(t *testing.T) {
 	shows("a user of another realm", "a enabled;b disabled;", true)
 }
 
-func BenchmarkTheRollOfManyUsers(b *testing.B) {
+func BenchmarkACacheOfManyUsers(b *testing.B) {
 	_, st := testkit.Store(b)
 	var users []User
 	for i := range 8000 {
@@ -70,15 +70,15 @@ func BenchmarkTheRollOfManyUsers(b *testing.B) {
 		}
 	}
 	for _, way := range []struct {
-		name string
-		roll *UserCache
+		name  string
+		cache *UserCache
 	}{{"each time", nil}, {"known", &UserCache{}}} {
 		b.Run(way.name, func(b *testing.B) {
-			if _, err := way.roll.List(b.Context(), st, realm); err != nil {
+			if _, err := way.cache.List(b.Context(), st, realm); err != nil {
 				b.Fatal(err)
 			}
 			for b.Loop() {
-				if _, err := way.roll.List(b.Context(), st, realm); err != nil {
+				if _, err := way.cache.List(b.Context(), st, realm); err != nil {
 					b.Fatal(err)
 				}
 			}
