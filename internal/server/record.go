@@ -31,7 +31,7 @@ func (s *Server) record(r *Request, took time.Duration) {
 	level = DuringOutage(s.Outage, time.Now(), level, err)
 	var refused *grant.Refused
 	counted := 0
-	if level == slog.LevelError && errors.As(err, &refused) && refused.Why == grant.StoreBehind {
+	if level == slog.LevelError && message == lostCommits {
 		level, counted = s.behind.level(time.Now())
 	}
 	if !s.log.Enabled(context.Background(), level) {
@@ -118,6 +118,10 @@ func severity(r *Request, rec *Report, status int, err error) (slog.Level, strin
 	return slog.LevelDebug, r.Route.Name + " answered"
 }
 
+// lostCommits is the message about the only refusal of a grant that is answered 5xx:
+// grant.StoreBehind.
+const lostCommits = "an authentic token has no record: the store has lost commits; was an older backup or a replica put in place? for a minute, further ones are counted, and logged at level debug"
+
 func severityOfFault(r *Request, rec *Report, status int, err error) (slog.Level, string) {
 	var refused *grant.Refused
 	var bug *panicError
@@ -129,7 +133,7 @@ func severityOfFault(r *Request, rec *Report, status int, err error) (slog.Level
 	case !rec.Fault && (errors.Is(err, oauth.ErrPending) || errors.Is(err, oauth.ErrSlowDown)):
 		return slog.LevelDebug, r.Route.Name + " of a polling device, authorization pending" // every few seconds
 	case status >= 500 && errors.As(err, &refused):
-		return slog.LevelError, "an authentic token has no record: the store has lost commits; was an older backup or a replica put in place? for a minute, further ones are counted, and logged at level debug"
+		return slog.LevelError, lostCommits
 	case errors.As(err, new(*store.ExternalFault)):
 		return slog.LevelWarn, r.Route.Name + " failed"
 	case status >= 500, rec.Fault:
