@@ -296,6 +296,25 @@ func (d *Directory) KEK(ctx context.Context) (*keys.KEK, error) {
 	return d.kek.Load(), nil
 }
 
+// CheckKEK returns an error if the key-encryption key that ReadKEK returns now does not open
+// the store's keys: a server could not start with it.
+func (d *Directory) CheckKEK(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, heartbeatTime)
+	defer cancel()
+	if d.wait(ctx) != nil {
+		return nil
+	}
+	defer d.done()
+	if d.update(ctx) != nil {
+		return nil // another process may have wrapped the keys again
+	}
+	kek, err := d.ReadKEK()
+	if err == nil {
+		_, err = keys.Open(kek, d.records)
+	}
+	return err
+}
+
 // Latest returns the view of the last poll, however old, for callers to which an old view
 // is better than none.
 func (d *Directory) Latest() *View { return d.view.Load() }

@@ -89,6 +89,9 @@ func (n *node) reloadOn(ctx context.Context, h hangups, load func() (config.Conf
 		if err != nil {
 			n.log.Error("the configuration cannot be used; nothing has changed", "faults", strings.Split(err.Error(), "\n"))
 		}
+		if err := n.directory.CheckKEK(ctx); err != nil {
+			n.log.Error("the server runs with the key-encryption key of its start, and would not start with the present file", "error", err)
+		}
 		notifyOrLog(n.log, stateReady, "serving "+n.cfg.IssuerID())
 	}
 }

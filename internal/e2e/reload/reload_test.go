@@ -6,6 +6,7 @@ package reload
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -249,6 +250,24 @@ func (w *world) register(client *http.Client, token string) int {
 // restart, because its keys are part of the key schedule. A reload neither enables
 // registration nor removes the requirement of an initial access token, but it reads the
 // token's file again.
+// If the file of the key-encryption key was replaced by another, the next start fails: the
+// log says so at the reload.
+func TestAReloadNamesAnotherKEK(t *testing.T) {
+	w := newWorld(t, "log: {level: info}\n")
+	w.reload("log: {level: info}\n")
+	const says = "would not start with the present file"
+	if strings.Contains(w.Log(), says) {
+		t.Errorf("before it was replaced:\n%s", w.Log())
+	}
+	if err := os.WriteFile(filepath.Join(w.Dir, "kek"), []byte(base64.StdEncoding.EncodeToString(make([]byte, 32))), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.reload("log: {level: info}\n")
+	if !strings.Contains(w.Log(), says) || !strings.Contains(w.Log(), "put back the kek file") {
+		t.Errorf("the log:\n%s", w.Log())
+	}
+}
+
 func TestRegistrationByReloads(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	give := func(token string) {
