@@ -21,7 +21,7 @@ import (
 
 func TestTheRightPasswordProvesTheUser(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	u, err := NewUser(Registration{Realm: realm, Username: "Alice", Name: "Alice Cooper", Subject: "u-1", Password: right}, started)
 	if err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestTheRightPasswordProvesTheUser(t *testing.T) {
 
 func TestAUserWithoutANameIsCalledByTheUsername(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("bob")
 	if a, err := h.Password(t.Context(), "bob", right, Visitor{Address: home}); a.Name != "bob" || a.Subject != "s-bob" || err != nil {
 		t.Errorf("%+v, %v", a, err)
@@ -49,7 +49,7 @@ func TestAUserWithoutANameIsCalledByTheUsername(t *testing.T) {
 // of the same cost is compared.
 func TestUI15_WhateverIsWrongIsOneErrorAfterOneHashOfTheSameCost(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	u, err := NewUser(Registration{Realm: realm, Username: "alice", Password: right}, started)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +88,7 @@ func TestUI15_WhateverIsWrongIsOneErrorAfterOneHashOfTheSameCost(t *testing.T) {
 
 func TestARightPasswordIsNotCounted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.cheaply()
 	h.add("alice")
 	for range 200 {
@@ -100,7 +100,7 @@ func TestARightPasswordIsNotCounted(t *testing.T) {
 
 func TestAThrottledAttemptComparesNothing(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.cheaply()
 	h.add("alice")
 	for range 5 {
@@ -124,7 +124,7 @@ func TestAThrottledAttemptComparesNothing(t *testing.T) {
 
 func TestAttemptsAtTheSameTimeDoNotAllPass(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.cheaply()
 	h.add("alice")
 	var guesses sync.WaitGroup
@@ -141,7 +141,7 @@ func TestAttemptsAtTheSameTimeDoNotAllPass(t *testing.T) {
 // The throttle must not reveal whether a user exists.
 func TestUnknownUsersAreThrottledLikeKnownOnes(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.cheaply()
 	h.add("alice")
 	history := func(username string) (list []string) {
@@ -167,7 +167,7 @@ func TestUnknownUsersAreThrottledLikeKnownOnes(t *testing.T) {
 
 func TestAKnownBrowserSignsInWhileOthersAreThrottled(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.cheaply()
 	h.add("alice")
 	cookie, err := h.KnownBrowser("Alice", false)
@@ -197,7 +197,7 @@ func TestAKnownBrowserSignsInWhileOthersAreThrottled(t *testing.T) {
 
 func TestAKnownBrowserIsKnownToItsUserOnly(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	cookie, err := h.KnownBrowser("alice", false)
 	if err != nil {
 		t.Fatal(err)
@@ -243,7 +243,7 @@ func TestAKnownBrowserIsKnownToItsUserOnly(t *testing.T) {
 
 func TestAFaultThatPassesIsNotCounted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.cheaply()
 	h.add("alice")
 	from := Visitor{Address: home}
@@ -276,7 +276,7 @@ func TestAFaultThatPassesIsNotCounted(t *testing.T) {
 
 func TestADamagedRecordIsNotAWrongPassword(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	u := h.add("alice")
 	u = u.changed(started)
 	u.Password = "plain text"
@@ -299,7 +299,7 @@ func TestADamagedRecordIsNotAWrongPassword(t *testing.T) {
 func TestPasswordChecksAreBounded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		h := newHouse(t)
+		h := newFixture(t)
 		h.cheaply()
 		h.add("alice")
 		cookie, err := h.KnownBrowser("alice", false)
@@ -337,7 +337,7 @@ func TestOneNetworkDoesNotFillThePoolOfPasswordChecks(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				h := newHouse(t)
+				h := newFixture(t)
 				h.cheaply()
 				h.add("alice")
 				resume := h.pool.Pause()
@@ -392,7 +392,7 @@ func TestOneNetworkDoesNotFillThePoolOfPasswordChecks(t *testing.T) {
 }
 
 // alive returns ErrWrong for a session that has ended.
-func (h *house) alive(username string, epoch int64) error {
+func (h *fixture) alive(username string, epoch int64) error {
 	alive, err := h.Alive(h.t.Context(), username, epoch)
 	if err == nil && !alive {
 		err = ErrWrong
@@ -402,7 +402,7 @@ func (h *house) alive(username string, epoch int64) error {
 
 func TestASessionLivesAsLongAsItsUserMayLogIn(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	u := h.add("alice")
 	alive := func(epoch int64) error { return h.alive("Alice", epoch) }
 	h.is("right", alive(0), "a session")
@@ -434,7 +434,7 @@ func TestASessionLivesAsLongAsItsUserMayLogIn(t *testing.T) {
 // changes during the check, the session ends with the old password.
 func TestAPasswordThatIsChangedDuringItsCheckBeginsNoSession(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	u := h.add("alice")
 	match := h.match
 	h.match = func(ctx context.Context, phc string, spellings []oauth.Secret, shares ...keys.Share) (int, error) {
@@ -455,7 +455,7 @@ func TestAPasswordThatIsChangedDuringItsCheckBeginsNoSession(t *testing.T) {
 // A full pool has not checked the password: that is not a failed attempt.
 func TestAPasswordThatIsNotCheckedIsNoFailure(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.cheaply()
 	h.add("alice")
 	match := h.match
@@ -470,7 +470,7 @@ func TestAPasswordThatIsNotCheckedIsNoFailure(t *testing.T) {
 // An assertion of another issuer can only act for an enabled user.
 func TestStandingIsThatOfTheRecord(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.put(h.add("alice").Enable(started))
 	h.put(h.add("bob").Disable(started))
 	for subject, want := range map[string][2]bool{"s-alice": {true, true}, "s-bob": {true, false}, "alice": {}, "s-carol": {}} {

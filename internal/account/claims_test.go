@@ -68,7 +68,7 @@ func second(_ User, err error) error { return err }
 // Access tokens contain only the subject.
 func TestClaimsAreFoundBySubject(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	add := func(r Registration) {
 		t.Helper()
 		r.Realm, r.Password = realm, right

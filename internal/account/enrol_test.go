@@ -13,7 +13,7 @@ import (
 
 // factor creates the secret of a second factor for a user, and returns it sealed, with
 // the current code.
-func (h *house) factor(username string) (sealed []byte, code string) {
+func (h *fixture) factor(username string) (sealed []byte, code string) {
 	h.t.Helper()
 	sealed, err := h.NewFactor(username)
 	if err != nil {
@@ -30,7 +30,7 @@ func (h *house) factor(username string) (sealed []byte, code string) {
 	return sealed, oneTimeCode(secret, int64(h.clock())/totpPeriod.Milliseconds())
 }
 
-func (h *house) confirm(username string, sealed []byte, code string) error {
+func (h *fixture) confirm(username string, sealed []byte, code string) error {
 	_, err := h.ConfirmFactor(h.t.Context(), username, sealed, code, Visitor{Address: home}, func(u User, at grant.Instant) store.Change {
 		return store.Change{Events: []store.Event{{At: at, Name: store.EventTOTPSet, About: store.AboutSubject(u.Subject), Actor: "test"}}}
 	})
@@ -40,7 +40,7 @@ func (h *house) confirm(username string, sealed []byte, code string) error {
 // A user without a second factor enrols one, once. Sessions end, and the code is spent.
 func TestAUserEnrolsASecondFactor(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	u := h.add("alice")
 	sealed, code := h.factor("Alice")
 	_, other := h.factor("alice")
@@ -77,7 +77,7 @@ func TestAUserEnrolsASecondFactor(t *testing.T) {
 
 func TestOnlyAnEnabledUserEnrols(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.put(h.add("alice").Disable(started))
 	for _, name := range []string{"alice", "bob", strings.Repeat("x", MaxUsername+1)} {
 		sealed, code := h.factor(name)
@@ -94,7 +94,7 @@ func TestOnlyAnEnabledUserEnrols(t *testing.T) {
 // With an invitation, codes can be guessed no more often than with a password.
 func TestCodesOfAnEnrolmentAreCounted(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("alice")
 	sealed, code := h.factor("alice")
 	h.faulty.Inject(storetest.Document, 2*DefaultFailures, storetest.Lost)

@@ -34,9 +34,9 @@ var (
 	elsewhere = netip.MustParseAddr("198.51.100.7")
 )
 
-// A house is built-in users on the real engine, with a clock that stands still, a store
+// A fixture is built-in users on the real engine, with a clock that stands still, a store
 // with fault injection, and a count of hash operations.
-type house struct {
+type fixture struct {
 	*Users
 	t      *testing.T
 	faulty *storetest.Faulty
@@ -48,10 +48,10 @@ type house struct {
 	log    strings.Builder
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	_, faulty := testkit.Store(t)
-	h := &house{t: t, faulty: faulty, now: started}
+	h := &fixture{t: t, faulty: faulty, now: started}
 	ring := newRing(t)
 	h.Users = New(Users{
 		Realm: realm, Store: h.faulty, Ring: func() (*keys.Ring, error) { return ring, nil },
@@ -80,7 +80,7 @@ func newRing(t *testing.T) *keys.Ring {
 }
 
 // countHashes records every hash comparison before it is made.
-func (h *house) countHashes() {
+func (h *fixture) countHashes() {
 	match := h.match
 	h.match = func(ctx context.Context, phc string, spellings []oauth.Secret, shares ...keys.Share) (int, error) {
 		h.mu.Lock()
@@ -95,7 +95,7 @@ func (h *house) countHashes() {
 }
 
 // hashed returns and clears the parameters of the compared hashes.
-func (h *house) hashed() []string {
+func (h *fixture) hashed() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	list := h.hashes
@@ -103,26 +103,26 @@ func (h *house) hashed() []string {
 	return list
 }
 
-func (h *house) clock() grant.Instant {
+func (h *fixture) clock() grant.Instant {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.now
 }
 
-func (h *house) advance(d time.Duration) {
+func (h *fixture) advance(d time.Duration) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.now = h.now.Add(d)
 }
 
 // Write records the log.
-func (h *house) Write(b []byte) (int, error) {
+func (h *fixture) Write(b []byte) (int, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.log.Write(b)
 }
 
-func (h *house) logged() string {
+func (h *fixture) logged() string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.log.String()
@@ -130,7 +130,7 @@ func (h *house) logged() string {
 
 // cheaply makes password hashes cost a ten-thousandth, for tests that are not about
 // hashing.
-func (h *house) cheaply() { h.dummy = cheap("nobody's") }
+func (h *fixture) cheaply() { h.dummy = cheap("nobody's") }
 
 func cheap(password string) string {
 	salt := []byte("sixteen bytes ok")
@@ -139,21 +139,21 @@ func cheap(password string) string {
 }
 
 // add stores a user with the right password, cheaply hashed.
-func (h *house) add(username string) User {
+func (h *fixture) add(username string) User {
 	h.t.Helper()
 	u := User{Realm: realm, Username: username, Subject: "s-" + username, State: Enabled, Password: cheap(right), CreatedAt: started}.changed(started)
 	h.put(u)
 	return u
 }
 
-func (h *house) put(u User) {
+func (h *fixture) put(u User) {
 	h.t.Helper()
 	if err := Put(h.t.Context(), h.faulty, u, store.Change{}); err != nil {
 		h.t.Fatal(err)
 	}
 }
 
-func (h *house) stored(username string) User {
+func (h *fixture) stored(username string) User {
 	h.t.Helper()
 	u, err := Find(h.t.Context(), h.faulty, realm, username)
 	if err != nil {
@@ -162,7 +162,7 @@ func (h *house) stored(username string) User {
 	return u
 }
 
-func (h *house) try(username, password string, v Visitor) error {
+func (h *fixture) try(username, password string, v Visitor) error {
 	_, err := h.Password(h.t.Context(), username, password, v)
 	return err
 }
@@ -184,7 +184,7 @@ func verdict(err error) string {
 }
 
 // is requires a verdict on an attempt.
-func (h *house) is(want string, err error, about string) {
+func (h *fixture) is(want string, err error, about string) {
 	h.t.Helper()
 	if got := verdict(err); got != want {
 		h.t.Errorf("%s: %s, want %s", about, got, want)

@@ -9,7 +9,7 @@ import (
 // factor stays invalid, and a second factor is never removed.
 func TestARestoredUserHasTheLaterSecondFactor(t *testing.T) {
 	t.Parallel()
-	h, other := newHouse(t), newHouse(t)
+	h, other := newFixture(t), newFixture(t)
 	h.add("alice")
 	h.withFactor("alice")
 	old := h.stored("alice")

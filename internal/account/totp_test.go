@@ -32,7 +32,7 @@ func TestCodesAreThoseOfTheRFC(t *testing.T) {
 }
 
 // withFactor gives a user a second factor.
-func (h *house) withFactor(username string) (secret []byte) {
+func (h *fixture) withFactor(username string) (secret []byte) {
 	h.t.Helper()
 	ring, err := h.Ring()
 	if err != nil {
@@ -44,18 +44,18 @@ func (h *house) withFactor(username string) (secret []byte) {
 }
 
 // code returns the code of the user's device, some steps from now.
-func (h *house) code(secret []byte, steps int) string {
+func (h *fixture) code(secret []byte, steps int) string {
 	return oneTimeCode(secret, int64(h.clock())/30_000+int64(steps))
 }
 
-func (h *house) second(username, code string) error {
+func (h *fixture) second(username, code string) error {
 	_, err := h.SecondFactor(h.t.Context(), username, code, Visitor{Address: home})
 	return err
 }
 
 func TestAUserWithASecondFactorIsAskedForItsCode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("alice")
 	secret := h.withFactor("alice")
 	a, err := h.Password(t.Context(), "alice", right, Visitor{Address: home})
@@ -77,7 +77,7 @@ func TestADevicesClockMayBeOffByOneStep(t *testing.T) {
 	t.Parallel()
 	for steps, want := range map[int]string{-3: "wrong", -2: "wrong", -1: "right", 0: "right", 1: "right", 2: "wrong", 120: "wrong"} {
 		t.Run(fmt.Sprint(steps), func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.add("alice")
 			h.is(want, h.second("alice", h.code(h.withFactor("alice"), steps)), "the code")
 		})
@@ -86,7 +86,7 @@ func TestADevicesClockMayBeOffByOneStep(t *testing.T) {
 
 func TestACodeIsTakenAsPeopleTypeIt(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("alice")
 	secret := h.withFactor("alice")
 	wide := func(s string) string {
@@ -114,7 +114,7 @@ func TestACodeIsTakenAsPeopleTypeIt(t *testing.T) {
 
 func TestACodeIsGoodOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("alice")
 	secret := h.withFactor("alice")
 	earlier, now, later := h.code(secret, -1), h.code(secret, 0), h.code(secret, 1)
@@ -136,7 +136,7 @@ func TestACodeIsGoodOnce(t *testing.T) {
 func TestOneOfTwoThatUseACodeAtTheSameTimeWins(t *testing.T) {
 	t.Parallel()
 	for range 10 {
-		h := newHouse(t)
+		h := newFixture(t)
 		h.add("alice")
 		code := h.code(h.withFactor("alice"), 0)
 		var both sync.WaitGroup
@@ -160,7 +160,7 @@ func TestOneOfTwoThatUseACodeAtTheSameTimeWins(t *testing.T) {
 
 func TestAnAdministratorsChangeDoesNotSpoilACode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	u := h.add("alice")
 	secret := h.withFactor("alice")
 	h.faulty.Inject(storetest.CommitDocument, 1, storetest.Meanwhile(func() {
@@ -180,7 +180,7 @@ func TestAnAdministratorsChangeDoesNotSpoilACode(t *testing.T) {
 
 func TestACodeIsNotTakenIfItsUseCannotBeRecorded(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("alice")
 	secret := h.withFactor("alice")
 	for range 20 {
@@ -204,7 +204,7 @@ func TestACodeIsNotTakenIfItsUseCannotBeRecorded(t *testing.T) {
 
 func TestGuessesOfACodeAreThrottled(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("alice")
 	secret := h.withFactor("alice")
 	cookie, err := h.KnownBrowser("alice", true)
@@ -234,7 +234,7 @@ func TestGuessesOfACodeAreThrottled(t *testing.T) {
 
 func TestWhoHasNoSecondFactorHasNoCode(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("alice")
 	h.add("bob")
 	secret := h.withFactor("bob")
@@ -246,7 +246,7 @@ func TestWhoHasNoSecondFactorHasNoCode(t *testing.T) {
 
 func TestTheSecretIsSealedForItsUser(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("alice")
 	h.add("bob")
 	secret := h.withFactor("alice")
@@ -302,7 +302,7 @@ func TestStepsAreThoseAfterTheLast(t *testing.T) {
 // known. None of them counts as known where codes are guessed.
 func TestBrowsersOfThePasswordAloneAreUnknownWhereCodesAreGuessed(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("alice")
 	var cookies [][]byte
 	for range 5 {

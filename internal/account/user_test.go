@@ -96,7 +96,7 @@ func TestAGeneratedPasswordIsGoodAndNeverTheSame(t *testing.T) {
 // other write.
 func TestChangesOfAUser(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	u := h.add("alice")
 	ring, err := h.Ring()
 	if err != nil {
@@ -157,7 +157,7 @@ func TestTheRecordHoldsWhatItsMembersSay(t *testing.T) {
 
 func TestTwoUsersHaveNeitherANameNorASubjectInCommon(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	create := func(username, subject string) error {
 		u := User{Realm: realm, Username: username, Subject: subject, State: Enabled}.changed(started)
 		return Create(t.Context(), h.faulty, u, store.Event{At: started, Name: store.EventUserCreated, About: "subject:" + subject, Actor: "test"})
@@ -218,7 +218,7 @@ func TestTwoUsersHaveNeitherANameNorASubjectInCommon(t *testing.T) {
 
 func TestAllUsersAreListedByName(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	var all sync.WaitGroup
 	const many = 1001 // two full pages and one user
 	for n := range many {
@@ -244,17 +244,17 @@ func TestAllUsersAreListedByName(t *testing.T) {
 	}
 }
 
-// A crowd is a store with the maximal number of users.
-type crowd struct {
+// A fullStore is a store with the maximal number of users.
+type fullStore struct {
 	store.Store
 	docs []store.Document
 }
 
-func (c crowd) CountDocuments(context.Context, store.DocumentKind) (int, error) {
+func (c fullStore) CountDocuments(context.Context, store.DocumentKind) (int, error) {
 	return len(c.docs), nil
 }
 
-func (c crowd) Documents(_ context.Context, f store.DocumentFilter) ([]store.Document, error) {
+func (c fullStore) Documents(_ context.Context, f store.DocumentFilter) ([]store.Document, error) {
 	if f.Owner != (store.Owner{}) {
 		return slices.DeleteFunc(slices.Clone(c.docs), func(d store.Document) bool { return d.Owner != f.Owner }), nil
 	}
@@ -264,8 +264,8 @@ func (c crowd) Documents(_ context.Context, f store.DocumentFilter) ([]store.Doc
 
 func TestThereIsALimitOfUsers(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	c := crowd{Store: h.faulty}
+	h := newFixture(t)
+	c := fullStore{Store: h.faulty}
 	for n := range MaxUsers {
 		c.docs = append(c.docs, document(t, User{Realm: realm, Username: fmt.Sprint("u", n), Subject: fmt.Sprint("s", n), Version: 1}))
 	}
@@ -278,7 +278,7 @@ func TestThereIsALimitOfUsers(t *testing.T) {
 		t.Errorf("the last one: %v", err)
 	}
 	u = User{Realm: "/other", Username: "bob", Subject: "bob"}.changed(started)
-	if err := Create(t.Context(), crowd{h.faulty, append(c.docs, c.docs[0])}, u); err != nil {
+	if err := Create(t.Context(), fullStore{h.faulty, append(c.docs, c.docs[0])}, u); err != nil {
 		t.Errorf("the first one of another realm: %v", err)
 	}
 }
@@ -287,7 +287,7 @@ func TestThereIsALimitOfUsers(t *testing.T) {
 // are an error.
 func TestAListOfUsersIsNoMoreThanOneOfEachName(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	of := func(username, subject string) User {
 		return User{Realm: realm, Username: username, Subject: subject}.changed(started)
 	}
@@ -325,7 +325,7 @@ func (u unlisted) Documents(ctx context.Context, f store.DocumentFilter) ([]stor
 // The cost of creating a user does not grow with the number of users.
 func TestANewUserReadsNoOther(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.add("alice")
 	st := unlisted{h.faulty}
 	if err := Create(t.Context(), st, User{Realm: realm, Username: "bob", Subject: "s-bob"}.changed(started)); err != nil {
@@ -349,7 +349,7 @@ func TestANewUserReadsNoOther(t *testing.T) {
 
 func TestTwoAdministratorsDoNotOverwriteEachOther(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	u := h.add("alice")
 	h.put(u.Disable(started))
 	err := Put(t.Context(), h.faulty, u.Enable(started), store.Change{

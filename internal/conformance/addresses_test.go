@@ -24,13 +24,13 @@ import (
 var tags = regexp.MustCompile(`<[^>]*>`)
 
 // text returns the visible text of a page.
-func (s sight) text() string {
+func (s shownPage) text() string {
 	_, main, _ := strings.Cut(s.body, "<main>")
 	return strings.Join(strings.Fields(html.UnescapeString(tags.ReplaceAllString(main, ""))), " ")
 }
 
 // reads requires that the text of a page contains want, and none of never.
-func (s sight) reads(t *testing.T, what string, want string, never ...string) {
+func (s shownPage) reads(t *testing.T, what string, want string, never ...string) {
 	t.Helper()
 	text := s.text()
 	if !strings.Contains(text, want) {
@@ -167,7 +167,7 @@ func TestCM25_NamesAreNoMessages(t *testing.T) {
 			page.reads(t, "consent", "Your answer goes to client.example.", "555", "Mintage support", "is checked", "「")
 		}
 		b.agree(asking(c, "prompt=consent"))
-		for what, s := range map[string]sight{
+		for what, s := range map[string]shownPage{
 			"sign-in":   d.browser().open(asking(c)),
 			"error":     b.open(asking(c, "resource=https://other.example")),
 			"message":   b.open(asking(c, "redirect_uri=https://other.example/cb")),
@@ -190,7 +190,7 @@ func TestCM26_OneUserMakesTwentyRecordsAnHour(t *testing.T) {
 	d, b := signedIn(t, registering)
 	d.openAPI()
 	next := 0
-	agree := func() sight {
+	agree := func() shownPage {
 		next++
 		return b.decide(b.open(asking(d.registered(fmt.Sprintf(`{"client_name":"Agent %d","redirect_uris":["%s"],"token_endpoint_auth_method":"none"}`, next, redirect)))).at(t, "consent"), "allow")
 	}

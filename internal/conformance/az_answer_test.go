@@ -17,16 +17,16 @@ import (
 
 // every returns one error response of each kind that is redirected to a client, for a
 // signed-in browser.
-func (d *deployment) every(b *browser, redirectURI string) map[oauth.ErrorCode]sight {
+func (d *deployment) every(b *browser, redirectURI string) map[oauth.ErrorCode]shownPage {
 	d.t.Helper()
 	ours := d.ours(func(r *client.Registration) { r.RedirectURIs = []string{redirectURI} })
 	asked := d.client(client.Registration{Settings: store.Settings{Name: "Asked", RedirectURIs: []string{redirectURI}}})
 	silent := d.client(client.Registration{Settings: store.Settings{Name: "Silent", RedirectURIs: []string{redirectURI}, GrantTypes: []string{"refresh_token"}}})
-	deny := func(pairs ...string) sight {
+	deny := func(pairs ...string) shownPage {
 		s := b.follow(b.get(asking(asked, pairs...)))
 		return b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=deny")
 	}
-	return map[oauth.ErrorCode]sight{
+	return map[oauth.ErrorCode]shownPage{
 		"":                          b.get(asking(ours)),
 		"invalid_request":           b.get(asking(ours, "code_challenge")),
 		"invalid_scope":             b.get(asking(ours, "scope=nonsense")),
@@ -50,14 +50,14 @@ func TestAZ36_CallbackParametersAddScopeAndClientOnlyIfSwitchedOn(t *testing.T) 
 	for _, on := range []bool{false, true} {
 		d, b := signedIn(t, alone, func(o *options) { o.tuneFront = func(f *web.Front) { f.Authorizer.CallbackParameters = on } })
 		s := b.follow(b.get(asking(d.a, "scope=b a")))
-		allow := func() sight {
+		allow := func() shownPage {
 			return b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=allow", "remember=yes")
 		}
 		asked := allow()
 		if again := allow(); again.Header.Get("Location") != asked.Header.Get("Location") {
 			t.Errorf("switched on %t: a repeated submit leads elsewhere", on)
 		}
-		for name, s := range map[string]sight{"after consent": asked, "without a page": b.get(asking(d.a, "scope=b a", "prompt=none"))} {
+		for name, s := range map[string]shownPage{"after consent": asked, "without a page": b.get(asking(d.a, "scope=b a", "prompt=none"))} {
 			q := s.granted(t, redirect)
 			if on && (len(q) != 5 || q.Get("scope") != "b a" || q.Get("client_id") != d.a.ID) || !on && len(q) != 3 {
 				t.Errorf("switched on %t, %s: the callback has %v", on, name, slices.Sorted(maps.Keys(q)))
@@ -128,7 +128,7 @@ func TestAZ69_DescriptionsEchoNothing(t *testing.T) {
 }
 
 // checkPage checks the headers that every page has.
-func checkPage(t *testing.T, what string, s sight) {
+func checkPage(t *testing.T, what string, s shownPage) {
 	t.Helper()
 	csp := s.Header.Get("Content-Security-Policy")
 	for _, directive := range []string{"default-src 'none'", "frame-ancestors 'none'", "base-uri 'none'", "style-src 'self'"} {
@@ -150,7 +150,7 @@ func TestAZ42_AZ43_AZ44_AZ45_HeadersOfPagesAndRedirects(t *testing.T) {
 	stranger := d.browser()
 	login := stranger.follow(stranger.get(asking(d.a)))
 	consent := b.follow(b.get(asking(d.a)))
-	for what, s := range map[string]sight{
+	for what, s := range map[string]shownPage{
 		"no parameters":        stranger.get(publicURL + "/oauth2/authorize"),
 		"unknown client":       stranger.get(asking(d.a, "client_id=x")),
 		"bounce":               b.get(asking(d.selfRegistered("Agent"), "scope=nonsense")),
@@ -175,7 +175,7 @@ func TestAZ42_AZ43_AZ44_AZ45_HeadersOfPagesAndRedirects(t *testing.T) {
 		}
 		checkPage(t, "redirect "+string(code), s)
 	}
-	for what, s := range map[string]sight{
+	for what, s := range map[string]shownPage{
 		"to the login":         stranger.get(asking(d.a)),
 		"to the consent":       b.get(asking(d.a)),
 		"to the account login": stranger.get(connectionsURL),

@@ -117,7 +117,7 @@ func TestAZ03_AZ04_AZ05_AZ06_AZ07_AZ08_AZ09_RedirectURIsAreComparedByteForByte(t
 		if decoded, err := url.QueryUnescape(uri); err == nil && slices.Contains(c.RedirectURIs, decoded) {
 			continue // a query value may be percent-encoded completely
 		}
-		a := d.knock(b, "GET", target(asking(c, "redirect_uri"))+"&redirect_uri="+uri)
+		a := d.sendRaw(b, "GET", target(asking(c, "redirect_uri"))+"&redirect_uri="+uri)
 		a.isRefusedPage(t, uri, 400)
 		said(a.body)
 	}
@@ -188,7 +188,7 @@ func TestAZ11_AZ15_NothingButThePortOfALoopbackAddress(t *testing.T) {
 		"http://localhost:3001/fixed": local, "http://localhost/fixed": local, "http://localhost:80/other": local, "http://[::1]:81/cb": local,
 		"http://localhost.evil.example:80/cb": local, "http://localhost:80@evil.example/cb": local, "https://localhost:80/cb": local,
 	} {
-		a := d.knock(b, "GET", target(asking(of, "redirect_uri="+uri)))
+		a := d.sendRaw(b, "GET", target(asking(of, "redirect_uri="+uri)))
 		a.isRefusedPage(t, uri, 400)
 	}
 	for _, uri := range append(web.RedirectURIs, "http://127.0.0.1:49152/cb", "http://[::1]:49152/cb", "http://localhost:49152/cb") {

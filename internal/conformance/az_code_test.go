@@ -118,11 +118,11 @@ func TestAZ60_ALoginMakesThreeWrites(t *testing.T) {
 func TestAZ62_AConsentSentAgainGivesTheSameCode(t *testing.T) {
 	d, b := signedIn(t)
 	id := b.follow(b.get(asking(d.a))).field("id")
-	allow := func() sight { return b.post(interactionURL, "id="+id, "step=consent", "decision=allow") }
+	allow := func() shownPage { return b.post(interactionURL, "id="+id, "step=consent", "decision=allow") }
 	first := allow()
 	code := first.granted(t, redirect).Get("code")
 	d.step(59 * time.Second)
-	for _, again := range []sight{allow(), allow(), b.get(interactionURL + "?id=" + id)} {
+	for _, again := range []shownPage{allow(), allow(), b.get(interactionURL + "?id=" + id)} {
 		if again.StatusCode != 303 || again.Header.Get("Location") != first.Header.Get("Location") {
 			t.Errorf("another answer: %d, the same place %t", again.StatusCode, again.Header.Get("Location") == first.Header.Get("Location"))
 		}
@@ -131,7 +131,7 @@ func TestAZ62_AConsentSentAgainGivesTheSameCode(t *testing.T) {
 	b.post(interactionURL, "id="+id, "step=consent", "decision=deny").refusedPage(t, 409)
 	d.mustRedeem(d.a, code)
 	// A second code would make the client revoke its own grant by redeeming twice.
-	for _, again := range []sight{allow(), b.get(interactionURL + "?id=" + id)} {
+	for _, again := range []shownPage{allow(), b.get(interactionURL + "?id=" + id)} {
 		again.refusedPage(t, 409)
 	}
 	if list := d.grants(); len(list) != 1 || list[0].State != grant.Active {

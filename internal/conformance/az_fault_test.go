@@ -20,7 +20,7 @@ func failAfter(f *storetest.Faulty, m storetest.Method, pass int, fault storetes
 }
 
 // quiet checks that a response contains no details of an internal error.
-func quiet(t *testing.T, what string, s sight) {
+func quiet(t *testing.T, what string, s shownPage) {
 	t.Helper()
 	for _, inside := range []string{"injected", "goroutine", "panic", "sqlite", ".go:", "store"} {
 		if strings.Contains(s.body, inside) || strings.Contains(s.Header.Get("Location"), inside) {
@@ -67,16 +67,16 @@ func TestAZ68_AStoreThatIsDownIsAPage(t *testing.T) {
 	for what, c := range map[string]struct {
 		method storetest.Method
 		fault  storetest.Fault
-		ask    func() sight
+		ask    func() shownPage
 		status int
 	}{
-		"reading the session":                 {storetest.Document, storetest.Lost, func() sight { return b.get(asking(d.a)) }, 503},
-		"storing a stranger's interaction":    {storetest.CommitDocument, storetest.Lost, func() sight { return stranger.get(asking(d.a)) }, 503},
-		"reading the interaction":             {storetest.Document, storetest.Lost, func() sight { return b.get(interactionURL + "?id=" + id) }, 503},
-		"reading it for its answer":           {storetest.Document, storetest.Full, func() sight { return b.decide(page, "allow") }, 503},
-		"storing the decision":                {storetest.CommitDocument, storetest.Lost, func() sight { return b.decide(page, "allow") }, 503},
-		"a bug while it is read":              {storetest.Document, storetest.Panics, func() sight { return b.get(interactionURL + "?id=" + id) }, 500},
-		"a bug at the authorization endpoint": {storetest.Document, storetest.Panics, func() sight { return b.get(asking(d.a)) }, 500},
+		"reading the session":                 {storetest.Document, storetest.Lost, func() shownPage { return b.get(asking(d.a)) }, 503},
+		"storing a stranger's interaction":    {storetest.CommitDocument, storetest.Lost, func() shownPage { return stranger.get(asking(d.a)) }, 503},
+		"reading the interaction":             {storetest.Document, storetest.Lost, func() shownPage { return b.get(interactionURL + "?id=" + id) }, 503},
+		"reading it for its answer":           {storetest.Document, storetest.Full, func() shownPage { return b.decide(page, "allow") }, 503},
+		"storing the decision":                {storetest.CommitDocument, storetest.Lost, func() shownPage { return b.decide(page, "allow") }, 503},
+		"a bug while it is read":              {storetest.Document, storetest.Panics, func() shownPage { return b.get(interactionURL + "?id=" + id) }, 500},
+		"a bug at the authorization endpoint": {storetest.Document, storetest.Panics, func() shownPage { return b.get(asking(d.a)) }, 500},
 	} {
 		d.faulty.Inject(c.method, 1, c.fault)
 		s := c.ask()
@@ -115,7 +115,7 @@ func TestAZ68_AZ62_ADecisionThatMayHaveBeenStoredIsMadeOnce(t *testing.T) {
 	}
 	// The decision and the remembered consent are stored together or not at all.
 	page := b.follow(b.get(asking(d.b)))
-	allow := func() sight {
+	allow := func() shownPage {
 		return b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes")
 	}
 	d.faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
@@ -143,7 +143,7 @@ func TestAZ70_ClientAndRedirectURIAreLookedAtAgain(t *testing.T) {
 		decided := b.follow(b.get(asking(victim, "scope=a b", "prompt=consent")))
 		b.decide(decided, "allow").granted(t, redirect)
 		d.change(victim, c.alter)
-		for _, s := range []sight{b.decide(before, "allow"), b.get(interactionURL + "?id=" + before.field("id")), b.decide(decided, "allow")} {
+		for _, s := range []shownPage{b.decide(before, "allow"), b.get(interactionURL + "?id=" + before.field("id")), b.decide(decided, "allow")} {
 			if s.StatusCode != c.status {
 				t.Errorf("%s: status %d to %.60q", what, s.StatusCode, s.Header.Get("Location"))
 			}

@@ -160,7 +160,7 @@ func TestAZ30_AZ32_AZ50_StateComesBackAsItWas(t *testing.T) {
 func TestAZ50_LongAddresses(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.ours()
-	a := d.knock(b, "GET", target(asking(c))+"&extra="+strings.Repeat("x", 8<<10))
+	a := d.sendRaw(b, "GET", target(asking(c))+"&extra="+strings.Repeat("x", 8<<10))
 	granted(t, a.status, a.to(), redirect)
 	for _, size := range []int{64 << 10, 1 << 20} {
 		conn := d.dial(local())
@@ -171,7 +171,7 @@ func TestAZ50_LongAddresses(t *testing.T) {
 			t.Errorf("an address of %d bytes: %d, %v", size, a.status, err)
 		}
 	}
-	d.knock(b, "GET", target(asking(c))+strings.Repeat("&a", 100)).isRefusedPage(t, "a hundred parameters", 400)
+	d.sendRaw(b, "GET", target(asking(c))+strings.Repeat("&a", 100)).isRefusedPage(t, "a hundred parameters", 400)
 }
 
 func TestAZ33_NoLineBreakReachesAHeader(t *testing.T) {
@@ -183,7 +183,7 @@ func TestAZ33_NoLineBreakReachesAHeader(t *testing.T) {
 			if name == "realm" {
 				at = strings.Replace(at, "realm=/api&", "", 1)
 			}
-			a := d.knock(b, "GET", at+"&"+name+"=x"+breaks+"Set-Cookie:%20a=b")
+			a := d.sendRaw(b, "GET", at+"&"+name+"=x"+breaks+"Set-Cookie:%20a=b")
 			for header, values := range a.header {
 				text := strings.Join(values, "\n")
 				if header != "Location" && strings.Contains(text, "a=b") || strings.ContainsAny(strings.Join(values, ""), "\r\n") || header == "X" {
@@ -205,23 +205,23 @@ func TestAZ34_AZ35_FoulAndMalformedRequests(t *testing.T) {
 	c := d.ours()
 	for _, foul := range []string{"%00", "a%00b", "%ff", "%c3%28", "%ed%a0%80", "%f4%90%80%80", "%07", "%7f", "%ef%bb%bf"} {
 		for _, name := range []string{"scope", "response_type", "extra", "nonce", "prompt"} {
-			a := d.knock(b, "GET", target(asking(c, name))+"&"+name+"="+foul)
+			a := d.sendRaw(b, "GET", target(asking(c, name))+"&"+name+"="+foul)
 			u, _ := url.Parse(a.to())
 			if q := u.Query(); a.status != 303 || !strings.HasPrefix(a.to(), redirect+"?") || q.Get("error") != "invalid_request" || q.Get("state") != "st" {
 				t.Errorf("%s=%s: %d, %.80s", name, foul, a.status, a.to())
 			}
 		}
-		a := d.knock(b, "GET", target(asking(c, "state"))+"&state="+foul)
+		a := d.sendRaw(b, "GET", target(asking(c, "state"))+"&state="+foul)
 		u, _ := url.Parse(a.to())
 		if q := u.Query(); a.status != 303 || q.Get("error") != "invalid_request" || q.Has("state") {
 			t.Errorf("state=%s: %d, %.80s", foul, a.status, a.to())
 		}
 		for _, name := range []string{"client_id", "redirect_uri"} {
-			d.knock(b, "GET", target(asking(c, name))+"&"+name+"="+foul).isRefusedPage(t, name+"="+foul, 400)
+			d.sendRaw(b, "GET", target(asking(c, name))+"&"+name+"="+foul).isRefusedPage(t, name+"="+foul, 400)
 		}
 	}
 	for _, bad := range []string{"&extra=%zz", "&extra=%", "&extra=%2", "&%zz=x", ";extra=x", "&extra=a;b", "&state2=%u0041"} {
-		d.knock(b, "GET", target(asking(c))+bad).isRefusedPage(t, bad, 400)
+		d.sendRaw(b, "GET", target(asking(c))+bad).isRefusedPage(t, bad, 400)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestAZ49_OtherMethodsMakeNoCode(t *testing.T) {
 	c := d.ours()
 	for _, method := range []string{"HEAD", "PUT", "DELETE", "TRACE", "PATCH", "OPTIONS"} {
 		for _, address := range []string{asking(c), interactionURL} {
-			a := d.knock(b, method, target(address))
+			a := d.sendRaw(b, method, target(address))
 			if a.status != 405 || !slices.Equal(a.header["Allow"], []string{"GET, POST"}) || a.header["Location"] != nil || a.header["Set-Cookie"] != nil {
 				t.Errorf("%s: %d, Allow %q, Location %d", method, a.status, a.header["Allow"], len(a.header["Location"]))
 			}

@@ -123,7 +123,7 @@ func TestAZ62_OneConsentGivesOneCodeHoweverOftenItIsSent(t *testing.T) {
 	d.alive(d.a, pair.RefreshToken)
 	// Every node has the remembered consent.
 	b.get(asking(d.a, "prompt=none")).granted(t, redirect)
-	a := other.knock(b, "GET", target(asking(d.a, "prompt=none")))
+	a := other.sendRaw(b, "GET", target(asking(d.a, "prompt=none")))
 	granted(t, a.status, a.to(), redirect)
 }
 

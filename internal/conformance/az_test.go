@@ -21,9 +21,9 @@ func (d *deployment) ours(choose ...func(*client.Registration)) oauthClient {
 	return d.client(r)
 }
 
-// knock sends a raw request target over its own connection, with the cookies of b unless
+// sendRaw sends a raw request target over its own connection, with the cookies of b unless
 // that is nil, and with further header lines.
-func (d *deployment) knock(b *browser, method, target string, lines ...string) answer {
+func (d *deployment) sendRaw(b *browser, method, target string, lines ...string) answer {
 	d.t.Helper()
 	r := newRequest(nil)
 	r.method, r.target = method, target
@@ -43,7 +43,7 @@ func (d *deployment) knock(b *browser, method, target string, lines ...string) a
 // target returns an authorization request's URL without scheme and host.
 func target(address string) string { return strings.TrimPrefix(address, publicURL) }
 
-// isRefusedPage is refusedPage for a response to knock.
+// isRefusedPage is refusedPage for a response to sendRaw.
 func (a answer) isRefusedPage(t *testing.T, what string, status int) {
 	t.Helper()
 	media := strings.Join(a.header["Content-Type"], ",")
@@ -57,7 +57,7 @@ func (a answer) to() string { return strings.Join(a.header["Location"], ", ") }
 
 // granted requires a redirect to the client with exactly one code, and returns the
 // parameters.
-func (s sight) granted(t *testing.T, redirectURI string) url.Values {
+func (s shownPage) granted(t *testing.T, redirectURI string) url.Values {
 	t.Helper()
 	return granted(t, s.StatusCode, s.Header.Get("Location"), redirectURI)
 }

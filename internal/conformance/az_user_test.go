@@ -66,7 +66,7 @@ func TestAZ59_AnErrorGoesToAClientThatAnOperatorRegistered(t *testing.T) {
 		if told.StatusCode != http.StatusSeeOther || told.location().Query().Get("error") == "" {
 			t.Fatalf("%q: a signed-in user is not sent on: %d", pairs, told.StatusCode)
 		}
-		of := func(s sight) string { // the ids of the requests differ
+		of := func(s shownPage) string { // the ids of the requests differ
 			return strings.ReplaceAll(s.Header.Get("Location"), s.Header.Get("X-Request-Id"), "")
 		}
 		if stranger.StatusCode != http.StatusSeeOther || of(stranger) != of(told) || stranger.body != "" {
@@ -143,7 +143,7 @@ func TestAZ61_TwoTabsDoNotMix(t *testing.T) {
 	if one.field("id") == two.field("id") || one.field("id") == "" {
 		t.Fatal("one interaction for two requests")
 	}
-	allow := func(s sight) sight {
+	allow := func(s shownPage) shownPage {
 		return b.post(interactionURL, "id="+s.field("id"), "step=consent", "decision=allow", "state=three", "scope=a b c", "redirect_uri="+redirect)
 	}
 	second := allow(two).granted(t, otherRedirect)

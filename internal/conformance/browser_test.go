@@ -89,8 +89,8 @@ type browser struct {
 	header map[string]string
 }
 
-// A sight is a response to a browser.
-type sight struct {
+// A shownPage is a response to a browser.
+type shownPage struct {
 	*http.Response
 	body string
 }
@@ -114,7 +114,7 @@ func (d *deployment) browser() *browser {
 	}, header: map[string]string{"Sec-Fetch-Site": "same-origin"}}
 }
 
-func (b *browser) do(method, address string, form url.Values) sight {
+func (b *browser) do(method, address string, form url.Values) shownPage {
 	b.t.Helper()
 	var body io.Reader
 	if form != nil {
@@ -141,13 +141,16 @@ func (b *browser) do(method, address string, form url.Values) sight {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	return sight{res, string(text)}
+	return shownPage{res, string(text)}
 }
 
-func (b *browser) get(address string) sight { b.t.Helper(); return b.do(http.MethodGet, address, nil) }
+func (b *browser) get(address string) shownPage {
+	b.t.Helper()
+	return b.do(http.MethodGet, address, nil)
+}
 
 // post sends a form, given as name=value pairs.
-func (b *browser) post(address string, pairs ...string) sight {
+func (b *browser) post(address string, pairs ...string) shownPage {
 	b.t.Helper()
 	return b.do(http.MethodPost, address, pairsOf(pairs))
 }
@@ -162,7 +165,7 @@ func pairsOf(pairs []string) url.Values {
 }
 
 // follow follows redirects as long as they stay on the server's own pages.
-func (b *browser) follow(s sight) sight {
+func (b *browser) follow(s shownPage) shownPage {
 	b.t.Helper()
 	for range 10 {
 		to := s.Header.Get("Location")
@@ -219,7 +222,7 @@ func (b *browser) agree(address string) *url.URL {
 }
 
 // location returns the redirect's target.
-func (s sight) location() *url.URL {
+func (s shownPage) location() *url.URL {
 	u, err := s.Location()
 	if err != nil {
 		return &url.URL{}
@@ -228,7 +231,7 @@ func (s sight) location() *url.URL {
 }
 
 // field returns the value of a hidden field of the page, or "".
-func (s sight) field(name string) string {
+func (s shownPage) field(name string) string {
 	m := regexp.MustCompile(`<input type="hidden" name="` + name + `" value="([^"]*)"`).FindStringSubmatch(s.body)
 	if m == nil {
 		return ""
@@ -237,14 +240,14 @@ func (s sight) field(name string) string {
 }
 
 // title returns the page's title.
-func (s sight) title() string {
+func (s shownPage) title() string {
 	_, after, _ := strings.Cut(s.body, "<title>")
 	title, _, _ := strings.Cut(after, "</title>")
 	return title
 }
 
 // told requires a redirect to the client with this error, and returns the parameters.
-func (s sight) told(t *testing.T, redirectURI string, code oauth.ErrorCode) url.Values {
+func (s shownPage) told(t *testing.T, redirectURI string, code oauth.ErrorCode) url.Values {
 	t.Helper()
 	u := s.location()
 	if s.StatusCode != http.StatusSeeOther || !strings.HasPrefix(u.String(), redirectURI) {
@@ -258,7 +261,7 @@ func (s sight) told(t *testing.T, redirectURI string, code oauth.ErrorCode) url.
 }
 
 // refusedPage requires an error page with a status and without a redirect.
-func (s sight) refusedPage(t *testing.T, status int) {
+func (s shownPage) refusedPage(t *testing.T, status int) {
 	t.Helper()
 	if s.StatusCode != status || s.Header.Get("Location") != "" || !strings.HasPrefix(s.Header.Get("Content-Type"), "text/html") {
 		t.Errorf("status %d, Location %q, %s; not a page with status %d", s.StatusCode, s.Header.Get("Location"), s.Header.Get("Content-Type"), status)

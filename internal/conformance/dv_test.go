@@ -68,13 +68,13 @@ func (c oauthClient) polls(device codes, pairs ...string) url.Values {
 }
 
 // enter submits a user code, and follows to the next page.
-func (b *browser) enter(code string) sight {
+func (b *browser) enter(code string) shownPage {
 	b.t.Helper()
 	return b.follow(b.post(deviceURL, "user_code="+code))
 }
 
 // answerDevice submits the decision on a device's page.
-func (b *browser) answerDevice(page sight, decision string) sight {
+func (b *browser) answerDevice(page shownPage, decision string) shownPage {
 	b.t.Helper()
 	return b.follow(b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision="+decision, "same=yes"))
 }
@@ -184,7 +184,7 @@ func TestDV04_AUserCodeIsReadAsItIsTyped(t *testing.T) {
 	// Without a session, the response does not show whether a code is right.
 	code, stranger := d.codes(c).UserCode, d.browser()
 	right, wrong := stranger.enter(code).at(t, "login"), stranger.enter("BBBB-BBBB").at(t, "login")
-	same := func(s sight) string { return strings.ReplaceAll(s.body, s.field("id"), "") }
+	same := func(s shownPage) string { return strings.ReplaceAll(s.body, s.field("id"), "") }
 	if same(right) != same(wrong) {
 		t.Error("the pages differ")
 	}

@@ -87,7 +87,7 @@ func TestNativeClientIsAlwaysAskedFor(t *testing.T) {
 
 func TestRememberedConsentIsNotAskedForAgain(t *testing.T) {
 	d, b := signedIn(t)
-	allow := func(page sight, remember string) {
+	allow := func(page shownPage, remember string) {
 		t.Helper()
 		b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember="+remember).code(t, redirect)
 	}

@@ -137,7 +137,7 @@ func TestInteractionOfTheAccountPages(t *testing.T) {
 	if s := b.open(login.address()); s.title() != "Connected applications" {
 		t.Errorf("back: %q", s.title())
 	}
-	for _, s := range []sight{b.decide(login, "allow"), b.decide(login, "deny"), b.post(interactionURL, "id="+login.field("id"), "action=cancel")} {
+	for _, s := range []shownPage{b.decide(login, "allow"), b.decide(login, "deny"), b.post(interactionURL, "id="+login.field("id"), "action=cancel")} {
 		if s = b.follow(s); s.title() != "Connected applications" {
 			t.Errorf("a consent for no client: %d %q", s.StatusCode, s.title())
 		}
@@ -167,7 +167,7 @@ func TestInteractionClientChanges(t *testing.T) {
 			consent, answered := other.open(asking(d.a)).at(t, "consent"), other.open(asking(d.a)).at(t, "consent")
 			code := other.decide(answered, "allow").code(t, redirect)
 			before := d.change(d.a, alter)
-			gone := func(s sight) { t.Helper(); s.says(t, http.StatusBadRequest, pages.ClientChanged) }
+			gone := func(s shownPage) { t.Helper(); s.says(t, http.StatusBadRequest, pages.ClientChanged) }
 			gone(b.open(login.address()))
 			gone(b.logIn(login, username, password))
 			gone(b.post(interactionURL, "id="+login.field("id"), "action=cancel"))
@@ -190,7 +190,7 @@ func TestInteractionRequestIsNotGoodAnyMore(t *testing.T) {
 	d, b := signedIn(t)
 	page := b.open(asking(d.a, "scope=a c")).at(t, "consent")
 	d.change(d.a, func(c *store.Client) { c.Scope = "a b" })
-	for _, s := range []sight{b.open(page.address()), b.decide(page, "allow")} {
+	for _, s := range []shownPage{b.open(page.address()), b.decide(page, "allow")} {
 		s.told(t, redirect, oauth.InvalidScope)
 	}
 	b.decide(page, "deny").told(t, redirect, oauth.AccessDenied)
@@ -201,7 +201,7 @@ func TestInteractionOddForms(t *testing.T) {
 	d.step(time.Second)
 	login := b.open(asking(d.a)).at(t, "login")
 	id := "id=" + login.field("id")
-	post := func(pairs ...string) sight { t.Helper(); return b.follow(b.post(interactionURL, pairs...)) }
+	post := func(pairs ...string) shownPage { t.Helper(); return b.follow(b.post(interactionURL, pairs...)) }
 
 	// A form of another step redirects to the current one.
 	for _, form := range [][]string{
@@ -292,7 +292,7 @@ func TestInteractionOddRequests(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sight{res, string(text)}.says(t, http.StatusBadRequest, pages.BadRequest)
+		shownPage{res, string(text)}.says(t, http.StatusBadRequest, pages.BadRequest)
 	}
 	b.decide(page, "allow").code(t, redirect)
 }

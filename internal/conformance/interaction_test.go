@@ -23,7 +23,7 @@ import (
 // consent never gives two codes.
 
 // address returns the address of an interaction's page.
-func (s sight) address() string { return interactionURL + "?id=" + s.field("id") }
+func (s shownPage) address() string { return interactionURL + "?id=" + s.field("id") }
 
 func TestInteractionAbandoned(t *testing.T) {
 	d, b := visitor(t)
@@ -53,7 +53,7 @@ func TestInteractionForged(t *testing.T) {
 		"another letter": flip(id), "zero bytes": strings.Repeat("A", 43), "path": "../../etc/passwd", "spaces": " " + id[1:],
 		"other letters": strings.Repeat("é", 21) + "x", "quote": "' OR 1=1 --", "browser": b.cookie(browserName),
 	} {
-		for _, s := range []sight{
+		for _, s := range []shownPage{
 			b.do(http.MethodGet, interactionURL+"?"+pairsOf([]string{"id=" + forged}).Encode(), nil),
 			b.post(interactionURL, "id="+forged, "step=login", "username="+username, "password="+password),
 			b.post(interactionURL, "id="+forged, "step=consent", "decision=allow"),
@@ -84,7 +84,7 @@ func TestInteractionOfAnotherBrowser(t *testing.T) {
 	page := b.open(asking(d.a)).at(t, "login")
 	steal := func() {
 		t.Helper()
-		for _, s := range []sight{
+		for _, s := range []shownPage{
 			thief.get(page.address()), thief.get(page.address() + "&verifier=x"), thief.logIn(page, "mallory", password),
 			thief.decide(page, "allow"), thief.decide(page, "deny"),
 			thief.post(interactionURL, "id="+page.field("id"), "action=cancel"),
@@ -148,7 +148,7 @@ func TestInteractionBackButton(t *testing.T) {
 	factor := b.logIn(login, username, password).at(t, "second_factor")
 	b.logIn(login, username, password).at(t, "second_factor")
 	code := d.oneTimeCode(secret)
-	sendCode := func() sight {
+	sendCode := func() shownPage {
 		return b.follow(b.post(interactionURL, "id="+factor.field("id"), "step=second_factor", "code="+code))
 	}
 	consent := sendCode().at(t, "consent")
@@ -159,7 +159,7 @@ func TestInteractionBackButton(t *testing.T) {
 	first := b.decide(consent, "allow").code(t, redirect)
 	// Submit the forms of the client's redirect, the consent, the login and the second
 	// factor again.
-	for _, s := range []sight{b.decide(consent, "allow"), b.open(consent.address()), b.logIn(login, username, "x"), sendCode()} {
+	for _, s := range []shownPage{b.decide(consent, "allow"), b.open(consent.address()), b.logIn(login, username, "x"), sendCode()} {
 		if again := s.code(t, redirect); again != first {
 			t.Error("another code of the same consent")
 		}
@@ -168,7 +168,7 @@ func TestInteractionBackButton(t *testing.T) {
 		t.Error("the session changed although nobody has signed in again")
 	}
 	d.mustIssue(d.post(d.a.challenged(first)))
-	for _, s := range []sight{b.decide(consent, "allow"), b.open(consent.address()), b.logIn(login, username, "x"), sendCode()} {
+	for _, s := range []shownPage{b.decide(consent, "allow"), b.open(consent.address()), b.logIn(login, username, "x"), sendCode()} {
 		s.says(t, http.StatusConflict, pages.InteractionAnswered)
 	}
 	if len(d.grants()) != 1 {
@@ -183,7 +183,7 @@ func TestInteractionDoubleSubmit(t *testing.T) {
 	d.user(username, cheaply)
 	b := d.browser()
 	const clicks = 8
-	atOnce := func(do func() sight) (all []sight) {
+	atOnce := func(do func() shownPage) (all []shownPage) {
 		var mu sync.Mutex
 		var group sync.WaitGroup
 		for range clicks {
@@ -198,7 +198,7 @@ func TestInteractionDoubleSubmit(t *testing.T) {
 		return all
 	}
 	login := b.open(asking(d.a)).at(t, "login")
-	for _, s := range atOnce(func() sight {
+	for _, s := range atOnce(func() shownPage {
 		return b.post(interactionURL, "id="+login.field("id"), "step=login", "username="+username, "password="+password)
 	}) {
 		// The throttle may refuse some of them, with a page.
@@ -208,7 +208,7 @@ func TestInteractionDoubleSubmit(t *testing.T) {
 	}
 	consent := b.open(login.address()).at(t, "consent")
 	codes := map[string]bool{}
-	for _, s := range atOnce(func() sight { return b.decide(consent, "allow") }) {
+	for _, s := range atOnce(func() shownPage { return b.decide(consent, "allow") }) {
 		codes[s.code(t, redirect)] = true
 	}
 	if len(codes) != 1 {
@@ -219,7 +219,7 @@ func TestInteractionDoubleSubmit(t *testing.T) {
 	}
 
 	denied := b.open(asking(d.a)).at(t, "consent")
-	for _, s := range atOnce(func() sight { return b.decide(denied, "deny") }) {
+	for _, s := range atOnce(func() shownPage { return b.decide(denied, "deny") }) {
 		s.told(t, redirect, oauth.AccessDenied)
 	}
 	// If both buttons are sent simultaneously, one decision is stored; the other request
@@ -228,7 +228,7 @@ func TestInteractionDoubleSubmit(t *testing.T) {
 	var mu sync.Mutex
 	next := 0
 	var allowed, refused, told int
-	for _, s := range atOnce(func() sight {
+	for _, s := range atOnce(func() shownPage {
 		mu.Lock()
 		next++
 		decision := []string{"allow", "deny"}[next%2]
@@ -296,7 +296,7 @@ func TestUI20_AnExpiredLoginLeadsBackToItsClient(t *testing.T) {
 	d, b := visitor(t, registering)
 	back := regexp.MustCompile(`<a id="back" [^>]*href="([^"]*)"[^>]*>Back to <bdi>([^<]*)</bdi>`)
 	expired := ""
-	late := func(client oauthClient, edit ...string) sight {
+	late := func(client oauthClient, edit ...string) shownPage {
 		expired = b.open(asking(client, edit...)).at(t, "login").address()
 		d.step(d.authorizer.Interactions.Lifetime)
 		return b.open(expired)

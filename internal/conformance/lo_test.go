@@ -49,7 +49,7 @@ func (b *browser) isSignedIn() bool {
 }
 
 // gone requires a redirect to an address, and that nobody is signed in.
-func (s sight) gone(t *testing.T, b *browser, want string) {
+func (s shownPage) gone(t *testing.T, b *browser, want string) {
 	t.Helper()
 	if s.StatusCode != http.StatusSeeOther || s.Header.Get("Location") != want || b.isSignedIn() {
 		t.Errorf("status %d to %q, signed in %t; want %q", s.StatusCode, s.Header.Get("Location"), b.isSignedIn(), want)

@@ -158,7 +158,7 @@ func TestOC16_ClaimsThatARequestNames(t *testing.T) {
 func TestOC17_ResponsesByFormPost(t *testing.T) {
 	d, b := signedIn(t)
 	c := d.relying()
-	hash := func(page sight) string {
+	hash := func(page shownPage) string {
 		t.Helper()
 		_, script, _ := strings.Cut(page.body, "<script>")
 		script, after, _ := strings.Cut(script, "</script>")
@@ -169,7 +169,7 @@ func TestOC17_ResponsesByFormPost(t *testing.T) {
 		return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 	}
 	const bytes = `<"&' ü+%`
-	posted := func(page sight) url.Values {
+	posted := func(page shownPage) url.Values {
 		t.Helper()
 		policy := page.Header.Get("Content-Security-Policy")
 		if page.StatusCode != http.StatusOK || page.Header.Get("Cache-Control") != "no-store" || page.Header.Get("Referrer-Policy") != "origin" ||

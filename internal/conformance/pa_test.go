@@ -148,7 +148,7 @@ func TestPA13_PA25_AReloadGoesOnAndOneAnswerCounts(t *testing.T) {
 	address := d.pushed(d.a)
 	type visit struct {
 		*browser
-		sight
+		shownPage
 	}
 	var pages []visit
 	for range 3 {
@@ -159,7 +159,7 @@ func TestPA13_PA25_AReloadGoesOnAndOneAnswerCounts(t *testing.T) {
 		}
 	}
 	d.step(5 * time.Minute) // the interaction outlives the reference
-	answers := make([]sight, len(pages))
+	answers := make([]shownPage, len(pages))
 	var all sync.WaitGroup
 	for i, s := range pages {
 		if s.field("id") == "" {

@@ -40,7 +40,7 @@ func (s suite) login(pairs ...string) (tokens, map[string]any) {
 	return s.redeem(s.b.get(asking(s.c, slices.Concat([]string{"scope=" + allScopes, "nonce=n"}, pairs)...)))
 }
 
-func (s suite) redeem(redirected sight) (tokens, map[string]any) {
+func (s suite) redeem(redirected shownPage) (tokens, map[string]any) {
 	s.t.Helper()
 	q := redirected.granted(s.t, redirect)
 	if len(q) != 3 || q.Get("state") != "st" || q.Get("iss") != issuerID {
@@ -280,7 +280,7 @@ func codeReuse(later time.Duration) func(suite) {
 }
 
 // leave requests a logout, with the id_token of a login as hint.
-func (s suite) leave(got tokens, pairs ...string) sight {
+func (s suite) leave(got tokens, pairs ...string) shownPage {
 	s.t.Helper()
 	return s.b.get(leave(slices.Concat([]string{"id_token_hint=" + got.IDToken}, pairs)...))
 }

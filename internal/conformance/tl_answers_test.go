@@ -131,7 +131,7 @@ func TestTL14_NothingIsToldOfTheProgramNorOfItsPanics(t *testing.T) {
 
 func TestTL15_NoAnswerIsOpenToGuessesOfItsType(t *testing.T) {
 	d, b := signedIn(t)
-	pages := []sight{
+	pages := []shownPage{
 		b.get(publicURL + "/oauth2/authorize"), b.get(asking(d.a)), b.get(publicURL + "/account/connections"),
 		b.get(publicURL + "/account/logout"), b.get(publicURL + "/account/assets/nothing.css"), b.get(publicURL + "/oauth2/interaction"),
 		b.get(publicURL + "/nothing"),

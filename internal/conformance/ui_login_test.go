@@ -102,7 +102,7 @@ func TestUI16_CodesAreNotGuessed(t *testing.T) {
 	secret := d.userWithCode("carol")
 	b := d.browser()
 	page := b.logIn(b.open(asking(d.a)).at(t, "login"), "carol", password).at(t, "second_factor")
-	send := func(code string) sight {
+	send := func(code string) shownPage {
 		return b.follow(b.post(interactionURL, "id="+page.field("id"), "step=second_factor", "code="+code))
 	}
 	for range 5 {
@@ -132,7 +132,7 @@ func TestSecondFactorCodeIsGoodOnce(t *testing.T) {
 	if b.cookie(sessionName) != "" {
 		t.Fatal("signed in without the second factor")
 	}
-	send := func(b *browser, page sight, code string) sight {
+	send := func(b *browser, page shownPage, code string) shownPage {
 		return b.follow(b.post(interactionURL, "id="+page.field("id"), "step=second_factor", "code="+code))
 	}
 	send(b, page, code[:3]+" "+code[3:]).at(t, "consent") // with a space, as apps show it
@@ -160,7 +160,7 @@ func TestUI17_PasswordsAreHashedSlowlyAndAFewAtATime(t *testing.T) {
 	page := b.open(asking(d.a)).at(t, "login")
 	b.logIn(page, "dora", password+strings.Repeat("x", 300)) // too long for a password: costs no hash
 	var mu sync.Mutex
-	var answers []sight
+	var answers []shownPage
 	var group sync.WaitGroup
 	for range 12 {
 		group.Go(func() {

@@ -16,10 +16,10 @@ import (
 )
 
 // everyPage returns each page that a user of the deployment can see.
-func (d *deployment) everyPage(t *testing.T) map[string]sight {
+func (d *deployment) everyPage(t *testing.T) map[string]shownPage {
 	secret := d.userWithCode("carol")
 	b := d.browser()
-	seen := map[string]sight{
+	seen := map[string]shownPage{
 		"signed out":     b.get(logoutURL),
 		"unknown client": b.get(authorizeURL + "&client_id=nobody&redirect_uri=" + url.QueryEscape(redirect)),
 		"bad redirect":   b.get(asking(d.a, "redirect_uri=https://evil.example/cb")),
@@ -73,7 +73,7 @@ func TestUI04_UI06_EveryPageForbidsScriptsAndFrames(t *testing.T) {
 }
 
 // lost is a browser's request for an address that the user has typed.
-func (b *browser) lost(address string) sight {
+func (b *browser) lost(address string) shownPage {
 	before := b.header
 	defer func() { b.header = before }()
 	b.header = map[string]string{"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
@@ -151,7 +151,7 @@ func TestUI07_WhatOthersHaveWrittenIsEscaped(t *testing.T) {
 	d.user(username, cheaply, func(u *account.User) { u.Name = evil })
 	c := d.client(client.Registration{Settings: store.Settings{Name: evil, Scope: "a <script>"}})
 	b := d.browser()
-	seen := map[string]sight{
+	seen := map[string]shownPage{
 		"login":        b.open(asking(c, "login_hint="+evil, "ui_locales="+evil, "state="+evil, "scope=<script>")),
 		"bad client":   b.get(asking(c, "client_id="+evil)),
 		"bad redirect": b.get(asking(c, "redirect_uri="+evil)),

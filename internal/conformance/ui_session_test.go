@@ -116,7 +116,7 @@ func TestUI21_BackAndResubmitShowNothingOldAndGiveNothingNew(t *testing.T) {
 	d, b := visitor(t)
 	login := b.open(asking(d.a)).at(t, "login")
 	consent := b.logIn(login, username, password).at(t, "consent")
-	for _, s := range []sight{login, consent} {
+	for _, s := range []shownPage{login, consent} {
 		if got := s.Header.Get("Cache-Control"); got != "no-store" {
 			t.Errorf("%s is %s", s.title(), got)
 		}
@@ -130,7 +130,7 @@ func TestUI21_BackAndResubmitShowNothingOldAndGiveNothingNew(t *testing.T) {
 	}
 	code := b.decide(consent, "allow").code(t, redirect)
 	d.mustIssue(d.post(d.a.challenged(code)))
-	for _, s := range []sight{b.decide(consent, "allow"), b.decide(consent, "deny"), b.open(interactionURL + "?id=" + login.field("id")), b.logIn(login, username, password)} {
+	for _, s := range []shownPage{b.decide(consent, "allow"), b.decide(consent, "deny"), b.open(interactionURL + "?id=" + login.field("id")), b.logIn(login, username, password)} {
 		s.says(t, http.StatusConflict, pages.InteractionAnswered)
 	}
 	if n := len(d.grants()); n != 1 {
@@ -142,7 +142,7 @@ func TestUI22_TheCodeIsOfTheAccountThatWasChosen(t *testing.T) {
 	d, b := signedIn(t)
 	d.user("bob", cheaply)
 	subjects := map[string]int{}
-	redeem := func(s sight) {
+	redeem := func(s shownPage) {
 		t.Helper()
 		d.mustIssue(d.post(d.a.challenged(s.code(t, redirect))))
 		clear(subjects)

@@ -76,22 +76,22 @@ func visitor(t *testing.T, choose ...func(*options)) (*deployment, *browser) {
 }
 
 // open goes to an address, and follows redirects to the page that the user sees.
-func (b *browser) open(address string) sight { b.t.Helper(); return b.follow(b.get(address)) }
+func (b *browser) open(address string) shownPage { b.t.Helper(); return b.follow(b.get(address)) }
 
 // logIn fills in the login page, and follows to the next page.
-func (b *browser) logIn(page sight, name, password string) sight {
+func (b *browser) logIn(page shownPage, name, password string) shownPage {
 	b.t.Helper()
 	return b.follow(b.post(interactionURL, "id="+page.field("id"), "step=login", "username="+name, "password="+password))
 }
 
 // decide presses a button of the consent page, and does not follow the redirect.
-func (b *browser) decide(page sight, decision string) sight {
+func (b *browser) decide(page shownPage, decision string) shownPage {
 	b.t.Helper()
 	return b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision="+decision)
 }
 
 // at requires that the page is the one for a step.
-func (s sight) at(t *testing.T, step string) sight {
+func (s shownPage) at(t *testing.T, step string) shownPage {
 	t.Helper()
 	if s.StatusCode != http.StatusOK || s.field("step") != step || s.field("id") == "" {
 		t.Fatalf("status %d, page %q with step %q; want that of %s", s.StatusCode, s.title(), s.field("step"), step)
@@ -100,7 +100,7 @@ func (s sight) at(t *testing.T, step string) sight {
 }
 
 // code requires a redirect to the client with a code, and returns the code.
-func (s sight) code(t *testing.T, redirectURI string) string {
+func (s shownPage) code(t *testing.T, redirectURI string) string {
 	t.Helper()
 	to := s.location()
 	code := to.Query().Get("code")
@@ -118,7 +118,7 @@ func (c oauthClient) challenged(code string) url.Values {
 }
 
 // heading returns the first heading of the page.
-func (s sight) heading() string {
+func (s shownPage) heading() string {
 	_, after, _ := strings.Cut(s.body, "<h1>")
 	text, _, _ := strings.Cut(after, "</h1>")
 	return html.UnescapeString(text)
@@ -148,7 +148,7 @@ var messages = map[pages.MessageKey][2]string{
 
 // says requires a message page with a status and without a redirect. If no application
 // sent the user, the page has another advice.
-func (s sight) says(t *testing.T, status int, key pages.MessageKey, advice ...string) {
+func (s shownPage) says(t *testing.T, status int, key pages.MessageKey, advice ...string) {
 	t.Helper()
 	s.refusedPage(t, status)
 	want, ok := messages[key]
@@ -163,7 +163,7 @@ func (s sight) says(t *testing.T, status int, key pages.MessageKey, advice ...st
 }
 
 // hasPageHeaders checks the headers that every page has.
-func (s sight) hasPageHeaders(t *testing.T) {
+func (s shownPage) hasPageHeaders(t *testing.T) {
 	t.Helper()
 	for name, want := range map[string]string{
 		"X-Frame-Options": "DENY", "Referrer-Policy": "same-origin", "X-Content-Type-Options": "nosniff",
@@ -219,7 +219,7 @@ func (b *browser) setCookie(name, value string) {
 }
 
 // set returns the cookie that the response sets, or nil.
-func (s sight) set(name string) *http.Cookie {
+func (s shownPage) set(name string) *http.Cookie {
 	for _, c := range s.Cookies() {
 		if c.Name == name {
 			return c

@@ -196,7 +196,7 @@ func TestALogoutIsPassedOnToTheProvider(t *testing.T) {
 	b := d.browser()
 	c := d.leaving()
 	// passed requires a redirect to the provider, and returns the state.
-	passed := func(s sight) string {
+	passed := func(s shownPage) string {
 		t.Helper()
 		to := s.location()
 		q := to.Query()
@@ -228,7 +228,7 @@ func TestALogoutIsPassedOnToTheProvider(t *testing.T) {
 	if state == "" {
 		t.Fatal("no state")
 	}
-	back := func(s sight) { t.Helper(); b.follow(s).gone(t, b, afterLogout+"&state=a+b") }
+	back := func(s shownPage) { t.Helper(); b.follow(s).gone(t, b, afterLogout+"&state=a+b") }
 	b.header["Sec-Fetch-Site"] = "cross-site"
 	back(b.get(logoutURL + "?state=" + state))
 	b.header["Sec-Fetch-Site"] = "same-origin"

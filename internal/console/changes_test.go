@@ -28,7 +28,7 @@ import (
 )
 
 // shop registers a client with a secret, and returns it.
-func (r *room) shop(name, id string) store.Client {
+func (r *fixture) shop(name, id string) store.Client {
 	r.t.Helper()
 	c, _, err := r.cases.Clients().Create(r.t.Context(), client.Registration{ID: id, Settings: store.Settings{Name: name, RedirectURIs: []string{"https://shop.example/cb"}, Scope: "read", Auth: store.AuthEither}}, store.ClientEnabled)
 	if err != nil {
@@ -120,7 +120,7 @@ func TestEveryChangeIsForAdminsAndOfThisOrigin(t *testing.T) {
 		if w := bob.post(path(rt), form); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "Your role does not allow this") {
 			t.Errorf("an auditor sends %s: %d\n%s", rt.Path, w.Code, w.Body)
 		}
-		if w := (&browser{room: r}).post(path(rt), form); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "You are signed out") {
+		if w := (&browser{fixture: r}).post(path(rt), form); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), "You are signed out") {
 			t.Errorf("nobody sends %s: %d", rt.Path, w.Code)
 		}
 	}

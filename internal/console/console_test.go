@@ -33,9 +33,9 @@ import (
 
 const origin = "https://console.example:8445"
 
-// A room is the fixture: a console on its own store, without built-in users. Operators
+// A fixture is a console on its own store, without built-in users. Operators
 // sign in by invitation.
-type room struct {
+type fixture struct {
 	t       *testing.T
 	data    string // directory of the store
 	store   store.Store
@@ -53,10 +53,10 @@ type room struct {
 	users          *account.Users // of the realm; a test that needs them sets console.Users
 }
 
-func open(t *testing.T) *room {
+func open(t *testing.T) *fixture {
 	t.Helper()
 	data := t.TempDir()
-	r := &room{t: t, data: data, store: testkit.Create(t, data), now: time.Date(2026, 11, 25, 9, 30, 0, 0, time.UTC)}
+	r := &fixture{t: t, data: data, store: testkit.Create(t, data), now: time.Date(2026, 11, 25, 9, 30, 0, 0, time.UTC)}
 	now := func() time.Time { return r.now }
 	schedule := keys.Schedule{Lifetime: 30 * 24 * time.Hour, Lead: 24 * time.Hour, MaxAge: time.Hour, Retention: time.Hour, Algorithms: testkit.Schedule().Algorithms}
 	kek := testkit.KEK(t)
@@ -126,12 +126,12 @@ func open(t *testing.T) *room {
 
 // operator adds an operator, of one realm if it is given, and returns a browser in which
 // the operator is signed in.
-func (r *room) operator(name, role string, realm ...string) *browser {
+func (r *fixture) operator(name, role string, realm ...string) *browser {
 	r.t.Helper()
 	if err := operator.Add(r.t.Context(), r.store, operator.Operator{Name: name, Role: role, Realm: strings.Join(realm, "")}); err != nil {
 		r.t.Fatal(err)
 	}
-	b := &browser{room: r}
+	b := &browser{fixture: r}
 	if w := b.post(r.invitation(name), nil); w.Code != http.StatusSeeOther || b.cookie == nil {
 		r.t.Fatalf("the invitation of %s: %d\n%s", name, w.Code, w.Body)
 	}
@@ -139,15 +139,15 @@ func (r *room) operator(name, role string, realm ...string) *browser {
 }
 
 // cookieOf returns the cookie of a new session of an operator.
-func (r *room) cookieOf(name string) *http.Cookie {
+func (r *fixture) cookieOf(name string) *http.Cookie {
 	r.t.Helper()
-	b := &browser{room: r}
+	b := &browser{fixture: r}
 	b.post(r.invitation(name), nil)
 	return b.cookie
 }
 
 // session returns the cookie of a new session of a built-in user.
-func (r *room) session(u account.User) (cookie string) {
+func (r *fixture) session(u account.User) (cookie string) {
 	r.t.Helper()
 	cookie, err := operator.Begin(r.t.Context(), r.store, operator.Session{Operator: u.Username, How: operator.ByPassword, BeganAt: grant.At(r.now), Epoch: u.Epoch})
 	if err != nil {
@@ -157,7 +157,7 @@ func (r *room) session(u account.User) (cookie string) {
 }
 
 // invitation returns the path of a new invitation.
-func (r *room) invitation(name string) string {
+func (r *fixture) invitation(name string) string {
 	r.t.Helper()
 	text, _, err := operator.Invite(r.t.Context(), r.store, name, "test", grant.At(r.now))
 	if err != nil {
@@ -168,7 +168,7 @@ func (r *room) invitation(name string) string {
 
 // A browser keeps the cookies of the console.
 type browser struct {
-	*room
+	*fixture
 	cookie *http.Cookie
 	known  []*http.Cookie // cookies that outlive sessions
 }
@@ -220,9 +220,9 @@ func TestNobodySeesAnythingWithoutASession(t *testing.T) {
 		if w := alice.get(path); w.Code != http.StatusOK {
 			t.Errorf("%s of an operator: %d\n%s", path, w.Code, w.Body)
 		}
-		for name, b := range map[string]*browser{"no cookie": {room: r}, "a guess": {room: r, cookie: &http.Cookie{Name: "__Host-mintage_console", Value: "guess"}},
-			"the account's cookie":         {room: r, cookie: &http.Cookie{Name: "__Host-mintage_session", Value: alice.cookie.Value}},
-			"the console's under its name": {room: r, cookie: &http.Cookie{Name: "mintage_console", Value: alice.cookie.Value}}} {
+		for name, b := range map[string]*browser{"no cookie": {fixture: r}, "a guess": {fixture: r, cookie: &http.Cookie{Name: "__Host-mintage_console", Value: "guess"}},
+			"the account's cookie":         {fixture: r, cookie: &http.Cookie{Name: "__Host-mintage_session", Value: alice.cookie.Value}},
+			"the console's under its name": {fixture: r, cookie: &http.Cookie{Name: "mintage_console", Value: alice.cookie.Value}}} {
 			if w := b.get(path); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in" {
 				t.Errorf("%s with %s: %d", path, name, w.Code)
 			}
@@ -355,7 +355,7 @@ func TestARefusedSignInDoesNotSayWhatWasRight(t *testing.T) {
 		t.Fatal(err)
 	}
 	answer := func(name, password string) string {
-		b := &browser{room: r}
+		b := &browser{fixture: r}
 		w := b.post("/sign-in", url.Values{"username": {name}, "password": {password}, "code": {"123456"}})
 		if w.Code != http.StatusUnprocessableEntity || b.cookie != nil {
 			t.Errorf("%s: %d", name, w.Code)
@@ -392,7 +392,7 @@ func TestThrottledSignInsAreRecorded(t *testing.T) {
 	}
 	var last int
 	for range account.DefaultFailures + 2 {
-		b := &browser{room: r}
+		b := &browser{fixture: r}
 		last = b.post("/sign-in", url.Values{"username": {"alice"}, "password": {"a guess"}, "code": {"123456"}}).Code
 	}
 	if err := r.audit.Close(); err != nil || last != http.StatusTooManyRequests {
@@ -432,18 +432,18 @@ func TestABrowserThatIsKnownIsNotThrottledWithOthers(t *testing.T) {
 		r.now = r.now.Add(time.Minute) // to the next code
 		return b.post("/sign-in", url.Values{"username": {"alice"}, "password": {password}, "code": {testkit.OneTimeCode(secret, r.now)}}).Code
 	}
-	alice := &browser{room: r}
+	alice := &browser{fixture: r}
 	if status := signIn(alice, password); status != http.StatusSeeOther || len(alice.known) == 0 {
 		t.Fatalf("the first time: %d", status)
 	}
 	alice.post("/sign-out", nil)
 	for range 3 * account.DefaultFailures {
-		b := &browser{room: r}
+		b := &browser{fixture: r}
 		b.post("/sign-in", url.Values{"username": {"alice"}, "password": {"a guess"}, "code": {"123456"}})
 		b.post("/sign-in", url.Values{"username": {"alice"}, "password": {password}, "code": {"000000"}})
 	}
 	r.now = r.now.Add(-time.Minute)
-	if status := signIn(&browser{room: r}, password); status != http.StatusTooManyRequests {
+	if status := signIn(&browser{fixture: r}, password); status != http.StatusTooManyRequests {
 		t.Errorf("in a new browser: %d", status)
 	}
 	if status := signIn(alice, password); status != http.StatusSeeOther {
@@ -476,7 +476,7 @@ func TestASlowFormTakesNoSlot(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if w := (&browser{room: r}).get("/sign-in"); w.Code != http.StatusOK {
+	if w := (&browser{fixture: r}).get("/sign-in"); w.Code != http.StatusOK {
 		t.Errorf("beside slow forms: %d", w.Code)
 	}
 }
@@ -612,14 +612,14 @@ func TestInvitations(t *testing.T) {
 	alice := r.operator("alice", operator.Admin)
 	link := r.invitation("alice")
 	for range 3 {
-		if w := (&browser{room: r}).get(link); w.Code != http.StatusOK || len(w.Result().Cookies()) > 0 {
+		if w := (&browser{fixture: r}).get(link); w.Code != http.StatusOK || len(w.Result().Cookies()) > 0 {
 			t.Fatalf("the page: %d, %v", w.Code, w.Result().Cookies())
 		}
 	}
-	if w := (&browser{room: r}).do(http.MethodHead, link, nil, nil); len(w.Result().Cookies()) > 0 {
+	if w := (&browser{fixture: r}).do(http.MethodHead, link, nil, nil); len(w.Result().Cookies()) > 0 {
 		t.Error("HEAD gives a cookie")
 	}
-	first, second := &browser{room: r}, &browser{room: r}
+	first, second := &browser{fixture: r}, &browser{fixture: r}
 	if w := first.post(link, nil); w.Code != http.StatusSeeOther || first.cookie == nil {
 		t.Errorf("the first: %d", w.Code)
 	}
@@ -647,7 +647,7 @@ func TestInvitations(t *testing.T) {
 	if w := alice.post(theirs, url.Values{"instead": {"alice"}}); w.Code != http.StatusSeeOther || alice.cookie.Value == mine {
 		t.Errorf("after the answer: %d", w.Code)
 	}
-	if w := (&browser{room: r, cookie: &http.Cookie{Name: "__Host-mintage_console", Value: mine}}).get("/"); w.Code != http.StatusSeeOther {
+	if w := (&browser{fixture: r, cookie: &http.Cookie{Name: "__Host-mintage_console", Value: mine}}).get("/"); w.Code != http.StatusSeeOther {
 		t.Error("the session of alice goes on in the browser of bob")
 	}
 }
@@ -677,7 +677,7 @@ func TestAnInvitedOperatorEnrolsASecondFactor(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b := &browser{room: r}
+		b := &browser{fixture: r}
 		b.post(r.invitation("alice"), nil)
 		r.now = r.now.Add(time.Minute) // to the next code
 		if before.TOTP == nil {
@@ -693,7 +693,7 @@ func TestAnInvitedOperatorEnrolsASecondFactor(t *testing.T) {
 		if w := b.get("/"); w.Code != http.StatusOK {
 			t.Errorf("after the code: %d, to %s", w.Code, w.Header().Get("Location"))
 		}
-		for who, to := range map[*browser]string{b: "/", {room: r}: "/sign-in?ended"} { // neither owes a code
+		for who, to := range map[*browser]string{b: "/", {fixture: r}: "/sign-in?ended"} { // neither owes a code
 			if w := who.post("/factor", url.Values{"code": {"000000"}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
 				t.Errorf("a code that is not due: %d, to %s", w.Code, w.Header().Get("Location"))
 			}
@@ -720,7 +720,7 @@ func TestTwoBrowsersEnrolASecondFactorAtOnce(t *testing.T) {
 	if err := operator.Add(t.Context(), r.store, operator.Operator{Name: "alice", Role: operator.Admin}); err != nil {
 		t.Fatal(err)
 	}
-	first, second := &browser{room: r}, &browser{room: r}
+	first, second := &browser{fixture: r}, &browser{fixture: r}
 	enter := func(b *browser) *httptest.ResponseRecorder {
 		_, page, _ := strings.Cut(b.get("/factor").Body.String(), `id="secret">`)
 		shown, _, _ := strings.Cut(page, "<")
@@ -746,7 +746,7 @@ func TestTwoBrowsersEnrolASecondFactorAtOnce(t *testing.T) {
 	if to := second.get("/factor").Header().Get("Location"); to != "/sign-in?ended" {
 		t.Errorf("the second browser is sent to %q", to)
 	}
-	third := &browser{room: r}
+	third := &browser{fixture: r}
 	third.post(r.invitation("alice"), nil)
 	if _, err := r.cases.Users().RemoveTOTP(t.Context(), "alice", ""); err != nil {
 		t.Fatal(err)
@@ -813,7 +813,7 @@ func TestPagesAtOnce(t *testing.T) {
 	for accept, pages := range want {
 		for path, text := range pages {
 			all.Go(func() {
-				b := &browser{room: r, cookie: cookie}
+				b := &browser{fixture: r, cookie: cookie}
 				for range 10 {
 					body := b.do(http.MethodGet, path, nil, func(r *http.Request) { r.Header.Set("Accept-Language", accept) }).Body.String()
 					if !strings.Contains(body, text) || !strings.Contains(body, `href="`+path+`clients"`) {

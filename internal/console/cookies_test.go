@@ -20,7 +20,7 @@ func TestABrowserThatKeepsNoCookies(t *testing.T) {
 		t.Fatal(err)
 	}
 	enter := func(keeps bool) (b *browser, page string) {
-		b = &browser{room: r}
+		b = &browser{fixture: r}
 		w := b.post(r.invitation("alice"), nil)
 		if w.Code != http.StatusSeeOther || b.cookie == nil {
 			t.Fatalf("the invitation: %d", w.Code)
@@ -53,7 +53,7 @@ func TestTheSignInPageNamesTheWayIn(t *testing.T) {
 		if users {
 			r.console.Users = r.users
 		}
-		if body := (&browser{room: r}).get("/sign-in").Body.String(); !strings.Contains(body, "mintage console invite NAME") || strings.Contains(body, `name="password"`) != users {
+		if body := (&browser{fixture: r}).get("/sign-in").Body.String(); !strings.Contains(body, "mintage console invite NAME") || strings.Contains(body, `name="password"`) != users {
 			t.Errorf("built-in users %t:\n%s", users, body)
 		}
 	}

@@ -18,9 +18,9 @@ import (
 
 const verifierName = "__Host-mintage_console_login"
 
-// elsewhere configures the room so that operators sign in at another system, with roles by
+// elsewhere configures the fixture so that operators sign in at another system, with roles by
 // the rules.
-func (r *room) elsewhere(rules ...string) {
+func (r *fixture) elsewhere(rules ...string) {
 	r.t.Helper()
 	e := &console.LoginSystem{URL: "https://auth.example/account/console", At: "https://login.example", ACR: []string{"gold"}, AMR: []string{"mfa", "hwk"}}
 	for _, text := range rules {
@@ -54,7 +54,7 @@ func (b *browser) departs() (verifier *http.Cookie, challenge string) {
 
 // ticket returns the console's path for a finished login, for the browser with the
 // challenge.
-func (r *room) ticket(challenge string, l loginThere) string {
+func (r *fixture) ticket(challenge string, l loginThere) string {
 	r.t.Helper()
 	d, address, err := r.console.LoginSystem.Ticket(origin, operator.Ticket{Challenge: challenge, Subject: l.subject, ACR: l.acr, AMR: strings.Fields(l.amr)}, grant.At(r.now), "", l.claims)
 	if err == nil {
@@ -96,7 +96,7 @@ func TestOperatorsSignInElsewhere(t *testing.T) {
 	if err := operator.Add(t.Context(), r.store, operator.Operator{Name: "alice", Role: operator.Auditor}); err != nil {
 		t.Fatal(err)
 	}
-	if w := (&browser{room: r}).get("/sign-in"); !strings.Contains(w.Body.String(), `href="/sign-in/elsewhere"`) || strings.Contains(w.Body.String(), "console invite") {
+	if w := (&browser{fixture: r}).get("/sign-in"); !strings.Contains(w.Body.String(), `href="/sign-in/elsewhere"`) || strings.Contains(w.Body.String(), "console invite") {
 		t.Errorf("the page to sign in: %s", w.Body)
 	}
 	const admins = `{"groups":["people","mintage-admins"]}`
@@ -123,7 +123,7 @@ func TestOperatorsSignInElsewhere(t *testing.T) {
 		"a lower acr":                     {loginThere{"bob", "goldish", "", admins}, "without a second factor", ""},
 		"an acr that is an amr":           {loginThere{"bob", "mfa", "gold", admins}, "without a second factor", ""},
 	} {
-		b := &browser{room: r}
+		b := &browser{fixture: r}
 		status, page := b.signsIn(c.login)
 		switch {
 		case c.refused != "" && (status != http.StatusForbidden || !strings.Contains(page, c.refused) || b.cookie != nil):
@@ -132,7 +132,7 @@ func TestOperatorsSignInElsewhere(t *testing.T) {
 			t.Errorf("%s: %d, not as %s\n%s", name, status, c.role, page)
 		}
 	}
-	if _, page := (&browser{room: r}).signsIn(loginThere{"bob", "", "", admins}); !strings.Contains(page, "acr gold") || !strings.Contains(page, "amr hwk") {
+	if _, page := (&browser{fixture: r}).signsIn(loginThere{"bob", "", "", admins}); !strings.Contains(page, "acr gold") || !strings.Contains(page, "amr hwk") {
 		t.Errorf("the page does not name what would do:\n%s", page)
 	}
 	// Operators by a rule are listed while their sessions exist.
@@ -154,14 +154,14 @@ func TestATicketIsValidOnceInOneBrowser(t *testing.T) {
 	bob := loginThere{subject: "bob", acr: "gold"}
 	attempt := func(name string, want int, path string, verifier *http.Cookie) {
 		t.Helper()
-		b := &browser{room: r}
+		b := &browser{fixture: r}
 		status, page := b.arrives(path, verifier)
 		if status != want || (b.cookie != nil) != (want == http.StatusSeeOther) {
 			t.Errorf("%s: %d\n%s", name, status, page)
 		}
 	}
-	mine, challenge := (&browser{room: r}).departs()
-	theirs, other := (&browser{room: r}).departs()
+	mine, challenge := (&browser{fixture: r}).departs()
+	theirs, other := (&browser{fixture: r}).departs()
 	if mine.Name != verifierName || !mine.HttpOnly || !mine.Secure || mine.SameSite != http.SameSiteStrictMode || mine.Value == theirs.Value {
 		t.Errorf("the verifier is %v", mine)
 	}
@@ -180,13 +180,13 @@ func TestATicketIsValidOnceInOneBrowser(t *testing.T) {
 	attempt("a guess", http.StatusGone, "/signed-in?ticket=guess", mine)
 	attempt("an authorization code", http.StatusGone, "/signed-in?ticket="+url.QueryEscape("mintage_ac_x/../y?z#"), mine)
 	attempt("the other browser's own", http.StatusSeeOther, r.ticket(other, bob), theirs)
-	if w := (&browser{room: r}).get("/signed-in?ticket=" + url.QueryEscape("x\r\nSet-Cookie: a=b; url=https://evil.example")); w.Header().Get("Refresh") != "0; url=/signed-in/x%0D%0ASet-Cookie:%20a=b%3B%20url=https:%2F%2Fevil.example" {
+	if w := (&browser{fixture: r}).get("/signed-in?ticket=" + url.QueryEscape("x\r\nSet-Cookie: a=b; url=https://evil.example")); w.Header().Get("Refresh") != "0; url=/signed-in/x%0D%0ASet-Cookie:%20a=b%3B%20url=https:%2F%2Fevil.example" {
 		t.Errorf("refresh %q", w.Header().Get("Refresh"))
 	}
 
 	r.console.LoginSystem = nil
 	for _, path := range []string{"/sign-in/elsewhere", "/signed-in/x"} {
-		if w := (&browser{room: r}).get(path); w.Code != http.StatusNotFound {
+		if w := (&browser{fixture: r}).get(path); w.Code != http.StatusNotFound {
 			t.Errorf("%s where nobody signs in elsewhere: %d", path, w.Code)
 		}
 	}
@@ -197,7 +197,7 @@ func TestATicketIsValidOnceInOneBrowser(t *testing.T) {
 func TestAFreshSignInElsewhere(t *testing.T) {
 	r := open(t)
 	r.elsewhere("admin groups=a")
-	b := &browser{room: r}
+	b := &browser{fixture: r}
 	bob, carol := loginThere{subject: "bob", acr: "gold", claims: `{"groups":["a"]}`}, loginThere{subject: "carol", acr: "gold", claims: `{"groups":["a"]}`}
 	if status, page := b.signsIn(bob); status != http.StatusSeeOther {
 		t.Fatalf("%d\n%s", status, page)
@@ -221,7 +221,7 @@ func TestAFreshSignInElsewhere(t *testing.T) {
 	if status, _ := b.signsIn(bob); status != http.StatusSeeOther || !fresh() {
 		t.Errorf("bob again: %d, fresh %t", status, fresh())
 	}
-	if w := (&browser{room: r, cookie: &before}).get("/"); w.Code != http.StatusSeeOther {
+	if w := (&browser{fixture: r, cookie: &before}).get("/"); w.Code != http.StatusSeeOther {
 		t.Errorf("the cookie of before: %d", w.Code)
 	}
 }
@@ -241,7 +241,7 @@ func TestARuleIsReadAtEachRequest(t *testing.T) {
 	} {
 		r.console.Users = nil
 		r.elsewhere("auditor x=y", "admin groups=a")
-		b := &browser{room: r}
+		b := &browser{fixture: r}
 		b.signsIn(loginThere{"bob", "gold", "", `{"groups":["a"]}`})
 		r.elsewhere("auditor x=z", "admin groups=a") // other rules have no effect
 		if w := b.get("/operators"); w.Code != http.StatusOK {
@@ -254,7 +254,7 @@ func TestARuleIsReadAtEachRequest(t *testing.T) {
 	}
 	r.console.Users = nil
 	r.elsewhere("admin groups=a")
-	b := &browser{room: r}
+	b := &browser{fixture: r}
 	b.signsIn(loginThere{"bob", "gold", "", `{"groups":["a"]}`})
 	if err := operator.Add(t.Context(), r.store, operator.Operator{Name: "bob", Role: operator.Auditor}); err != nil {
 		t.Fatal(err)
@@ -271,7 +271,7 @@ func TestARuleOfOneRealm(t *testing.T) {
 	r.staff()
 	r.handler = r.console.Handler()
 	r.elsewhere("admin@staff groups=a")
-	b := &browser{room: r}
+	b := &browser{fixture: r}
 	b.signsIn(loginThere{"bob", "gold", "", `{"groups":["a"]}`})
 	if w := b.get("/clients"); w.Code != http.StatusOK || !strings.Contains(w.Body.String(), "--realm staff") {
 		t.Errorf("the own realm: %d", w.Code)
@@ -282,7 +282,7 @@ func TestARuleOfOneRealm(t *testing.T) {
 		}
 	}
 	// Sign-ins that begin on a page of a realm go the same way.
-	if w := (&browser{room: r}).get("/realms/staff/sign-in/elsewhere"); !strings.HasPrefix(w.Header().Get("Location"), "https://auth.example/account/console?code_challenge=") {
+	if w := (&browser{fixture: r}).get("/realms/staff/sign-in/elsewhere"); !strings.HasPrefix(w.Header().Get("Location"), "https://auth.example/account/console?code_challenge=") {
 		t.Errorf("to %q", w.Header().Get("Location"))
 	}
 }
@@ -293,11 +293,11 @@ func TestSignInsElsewhereAreRecorded(t *testing.T) {
 	r.console.Audit = r.audit
 	r.elsewhere("admin groups=a")
 	for _, l := range []loginThere{{"eve", "gold", "", ""}, {"bob", "", "pwd otp", `{"groups":["a"]}`}} {
-		(&browser{room: r}).signsIn(l)
+		(&browser{fixture: r}).signsIn(l)
 	}
-	_, challenge := (&browser{room: r}).departs()
-	(&browser{room: r}).arrives(r.ticket(challenge, loginThere{"bob", "gold", "", `{"groups":["a"]}`}), nil)
-	(&browser{room: r}).signsIn(loginThere{"bob", "gold", "", `{"groups":["a"]}`})
+	_, challenge := (&browser{fixture: r}).departs()
+	(&browser{fixture: r}).arrives(r.ticket(challenge, loginThere{"bob", "gold", "", `{"groups":["a"]}`}), nil)
+	(&browser{fixture: r}).signsIn(loginThere{"bob", "gold", "", `{"groups":["a"]}`})
 	if err := r.audit.Close(); err != nil {
 		t.Fatal(err)
 	}

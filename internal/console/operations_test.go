@@ -54,7 +54,7 @@ type visit struct {
 // visit sends a valid request of an admin to each route of the console: first those that
 // only read, then changes, and last those that end something (see rank). id is the id of
 // the client, and name the name of everything that can have one.
-func (r *room) visit(id, name string) map[string]visit {
+func (r *fixture) visit(id, name string) map[string]visit {
 	r.t.Helper()
 	r.watch = func() adminapi.Watch { return adminapi.Watch{Finished: true} }
 	alice := r.operator("alice", operator.Admin)
@@ -264,7 +264,7 @@ func TestHostileNamesAreTextOnEveryPage(t *testing.T) {
 		if shown < 3 {
 			t.Errorf("%q is on %d pages only: the test does not find the names", name, shown)
 		}
-		export := (&browser{room: r, cookie: r.cookieOf("alice")}).get("/audit/export").Body.String()
+		export := (&browser{fixture: r, cookie: r.cookieOf("alice")}).get("/audit/export").Body.String()
 		if bad := strings.IndexFunc(export, func(c rune) bool { return c != '\n' && (unicode.IsControl(c) || unicode.Is(unicode.Cf, c)) }); bad >= 0 {
 			t.Errorf("the export has %q", export[bad:][:9])
 		}

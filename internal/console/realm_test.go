@@ -21,7 +21,7 @@ import (
 )
 
 // staff adds a second realm, and returns its use cases.
-func (r *room) staff() admin.Admin {
+func (r *fixture) staff() admin.Admin {
 	own := r.cases
 	own.Store, own.Whole, own.Realm = &store.RealmStore{Store: r.store, Name: "/staff"}, r.store, "/staff"
 	api := serveradmin.NewLocal(own)
@@ -34,7 +34,7 @@ func (r *room) staff() admin.Admin {
 
 // fill creates one thing of each kind in a realm, and returns a function that puts their
 // names into the paths of the console.
-func fill(r *room, u admin.Admin, name string) (store.Client, func(console.Route) string) {
+func fill(r *fixture, u admin.Admin, name string) (store.Client, func(console.Route) string) {
 	r.t.Helper()
 	c, _, err := u.Clients().Create(r.t.Context(), client.Registration{ID: name, Settings: store.Settings{Name: name, RedirectURIs: []string{"https://" + name + ".example/cb"}, Scope: "read", Auth: store.AuthEither}}, store.ClientEnabled)
 	if err != nil {

@@ -28,9 +28,9 @@ import (
 	"github.com/mintage/mintage/internal/store/storetest"
 )
 
-// A furnished room has one thing of each kind, and an admin's browser.
+// A furnished fixture has one thing of each kind, and an admin's browser.
 type furnished struct {
-	*room
+	*fixture
 	alice *browser
 	names *strings.Replacer // of the paths of its pages
 	ids   []string          // pairs of a random id and a name that replaces it
@@ -38,7 +38,7 @@ type furnished struct {
 
 func furnish(t *testing.T) *furnished {
 	t.Helper()
-	f := &furnished{room: open(t)}
+	f := &furnished{fixture: open(t)}
 	f.alice = f.operator("alice", operator.Admin)
 	c := f.shop("Shop", "shop")
 	if _, _, err := f.cases.Users().Create(t.Context(), account.Registration{Username: "erin", PasswordHash: keys.UnmatchableHash()}); err != nil {
@@ -141,8 +141,8 @@ func (f *furnished) state() []string {
 	return all
 }
 
-// but returns the lines of list that other lacks.
-func but(list, other []string) string {
+// without returns the lines of list that other lacks.
+func without(list, other []string) string {
 	return strings.Join(slices.DeleteFunc(slices.Clone(list), func(line string) bool { return slices.Contains(other, line) }), "\n")
 }
 
@@ -255,7 +255,7 @@ func TestAFormDoesWhatItsCommandDoes(t *testing.T) {
 				}
 				byCommand.run(command)
 				if form, state := byForm.state(), byCommand.state(); !slices.Equal(form, state) {
-					t.Errorf("%s\nthe form has made\n%s\nand the command\n%s", command, but(form, state), but(state, form))
+					t.Errorf("%s\nthe form has made\n%s\nand the command\n%s", command, without(form, state), without(state, form))
 				}
 			}
 		})

@@ -71,9 +71,9 @@ func (h *history) presented(tok accessToken) grant.Presented {
 	}
 }
 
-// lookAtAccess inspects every access token, and compares the result with what was done to
+// checkAccess inspects every access token, and compares the result with what was done to
 // it.
-func (h *history) lookAtAccess(t *rapid.T) {
+func (h *history) checkAccess(t *rapid.T) {
 	for _, tok := range h.given {
 		g := h.rows[tok.ID]
 		cutoff, cut := h.cutoffs[g.Subject]

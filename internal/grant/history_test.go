@@ -249,9 +249,9 @@ func (h *history) refresh(t *rapid.T) {
 	}
 }
 
-// lookAround checks what each issued token would still do.
-func (h *history) lookAround(t *rapid.T) {
-	h.lookAtAccess(t)
+// checkTokens checks what each issued token would still do.
+func (h *history) checkTokens(t *rapid.T) {
+	h.checkAccess(t)
 	rotates := map[grant.ID]int{}
 	for _, tok := range h.handed {
 		g := h.rows[tok.ID]
@@ -314,7 +314,7 @@ func TestRandomHistories(t *testing.T) {
 			"revoke refresh": h.revokeRefresh,
 			"revoke access":  h.revokeAccess,
 			"registration":   func(t *rapid.T) { h.policy.NoRotation = rapid.Bool().Draw(t, "no rotation") },
-			"":               h.lookAround,
+			"":               h.checkTokens,
 		})
 	})
 	// Histories without certain outcomes would prove nothing.

@@ -17,7 +17,7 @@ import (
 
 // relying gives the fixture a client that requests id_tokens, and an issuer that makes
 // them.
-func (h *house) relying() {
+func (h *fixture) relying() {
 	h.t.Helper()
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
 	h.c = h.client(client.Registration{ID: "relying", Settings: store.Settings{Name: "Relying", Scope: "openid profile email a", IDTokenAlg: keys.ES256, FirstParty: true}})
@@ -47,7 +47,7 @@ func payload(t *testing.T, idToken string) (c map[string]any) {
 // The system that authenticates the user reports acr and amr. The server enforces an
 // essential acr against the reported one (OpenID Connect Core section 5.5.1.1).
 func TestAnotherSystemReportsACRAndAMR(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.relying()
 	const gold, silver = "https://refeds.org/profile/mfa", "urn:mace:incommon:iap:silver"
 	said := func(acr string) Identity {
@@ -87,11 +87,11 @@ func TestAnotherSystemReportsACRAndAMR(t *testing.T) {
 	if err := h.identify(t.Context(), it, said(gold), nil); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := h.Proceed(t.Context(), it, v); told(t, err) != oauth.UnmetRequirements {
+	if _, err := h.Proceed(t.Context(), it, v); clientErrorCode(t, err) != oauth.UnmetRequirements {
 		t.Errorf("%v, although the login did not reach the acr", err)
 	}
 	// No system can report such an acr, so the user is not sent to log in.
-	if _, err := h.Authorize(t.Context(), asking(h.c, essentialACR(`"a b"`)), someone()); told(t, err) != oauth.UnmetRequirements {
+	if _, err := h.Authorize(t.Context(), asking(h.c, essentialACR(`"a b"`)), someone()); clientErrorCode(t, err) != oauth.UnmetRequirements {
 		t.Error(err)
 	}
 	// acr_values names the classes that the login should reach, with openid or without. A

@@ -13,7 +13,7 @@ import (
 )
 
 // handOff logs a subject in by handoff, with claims, and returns the visitor.
-func (h *house) handOff(subject, claims string) Visitor {
+func (h *fixture) handOff(subject, claims string) Visitor {
 	h.t.Helper()
 	v := someone()
 	it := h.begin(asking(h.c), v, StepLogin)
@@ -32,7 +32,7 @@ func (h *house) handOff(subject, claims string) Visitor {
 	return v
 }
 
-func (h *house) known(subject string) string {
+func (h *fixture) known(subject string) string {
 	h.t.Helper()
 	c, err := h.Claims(h.t.Context(), subject)
 	if err != nil {
@@ -46,7 +46,7 @@ func (h *house) known(subject string) string {
 }
 
 func TestTheLatestLoginSetsTheClaims(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	version := func() int64 {
 		t.Helper()
 		d, err := h.kit.Engine.Document(t.Context(), store.ClaimsKey(realm, "alice"))
@@ -88,7 +88,7 @@ func TestTheLatestLoginSetsTheClaims(t *testing.T) {
 // A login with claims makes as many durable writes as any other. Its session holds only
 // the claims that tokens contain.
 func TestClaimsOfALoginCostNoWrite(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	count := func(claims string) (writes int) {
 		h.kit.Faulty.Calls()
 		h.handOff("alice", claims)
@@ -113,7 +113,7 @@ func TestClaimsOfALoginCostNoWrite(t *testing.T) {
 }
 
 func TestClaimsAreSealedForTheirSubject(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.handOff("alice", `{"email":"alice@example.com"}`)
 	d, err := h.kit.Engine.Document(t.Context(), store.ClaimsKey(realm, "alice"))
 	if err != nil || strings.Contains(string(d.Body), "alice") || d.Owner != store.OwnerOf(realm, "alice") || d.Kind != store.DocumentClaims {
@@ -135,7 +135,7 @@ func TestClaimsAreSealedForTheirSubject(t *testing.T) {
 }
 
 func TestABuiltInUserHasNoDocumentOfClaims(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.users()
 	v := someone()
 	it := h.begin(asking(h.c), v, StepLogin)
@@ -169,7 +169,7 @@ func (s *interleaved) Commit(ctx context.Context, c store.Change) error {
 
 // Two concurrent logins both succeed, and the claims are those of one of them.
 func TestConcurrentLoginsWithClaims(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.handOff("alice", `{"email":"a@example.com"}`)
 	between := &interleaved{h.Issuer.Store, func() { h.handOff("alice", `{"email":"b@example.com"}`) }}
 	h.Interactions.Store = between
@@ -182,7 +182,7 @@ func TestConcurrentLoginsWithClaims(t *testing.T) {
 // A session may be older than the rule that tokens contain no standard claim. It still
 // gets codes, without such claims.
 func TestASessionOfAnEarlierVersionLosesStandardClaims(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := someone()
 	who := h.identity("alice")
 	who.Claims = `{"email":"a@example.com","tenant":"t1"}`

@@ -17,7 +17,7 @@ import (
 )
 
 // record stores a consent, like an interaction that the user allows.
-func (h *house) record(subject, clientID string, scope oauth.Scope, remember bool) {
+func (h *fixture) record(subject, clientID string, scope oauth.Scope, remember bool) {
 	h.t.Helper()
 	it := &Interaction{Step: StepConsent, Identity: &Identity{Subject: subject}, Request: oauth.AuthorizationRequest{ClientID: clientID, Scope: scope}}
 	err := h.Authorizer.begin(h.t.Context(), it, someone(), true)
@@ -29,7 +29,7 @@ func (h *house) record(subject, clientID string, scope oauth.Scope, remember boo
 	}
 }
 
-func (h *house) recorded(subject, clientID string) Consent {
+func (h *fixture) recorded(subject, clientID string) Consent {
 	h.t.Helper()
 	cs, err := h.consents(h.t.Context(), subject)
 	if err != nil {
@@ -64,7 +64,7 @@ func TestConsentsForgetTheOldestWhenFull(t *testing.T) {
 }
 
 func TestAConsentExtendsTheEarlierOne(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.record("alice", "shop", "a", true)
 	h.step(time.Second)
 	h.record("alice", "shop", "b a", true)
@@ -111,7 +111,7 @@ func TestAConsentExtendsTheEarlierOne(t *testing.T) {
 
 // Two tabs consent at the same time: both consents are recorded.
 func TestConcurrentConsentsAreBothRecorded(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	bank := h.client(client.Registration{ID: "bank", Settings: store.Settings{Name: "Bank"}})
 	v := h.signedIn("alice")
 	here, there := h.begin(asking(h.c, scope("a")), v, StepConsent), h.begin(asking(bank, scope("b")), v, StepConsent)
@@ -127,7 +127,7 @@ func TestConcurrentConsentsAreBothRecorded(t *testing.T) {
 // A decision and its consent are one write. If the write fails, nothing is recorded, and
 // the user can submit again.
 func TestAllowIsUnavailableIfTheConsentCannotBeKept(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
 	for name, inject := range map[string]func(){
@@ -158,7 +158,7 @@ func TestAllowIsUnavailableIfTheConsentCannotBeKept(t *testing.T) {
 }
 
 func TestConnectionsAndDisconnect(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	bank := h.client(client.Registration{ID: "bank", Settings: store.Settings{Name: "Bank"}})
 	idle := h.client(client.Registration{ID: "idle", Settings: store.Settings{Name: "Idle"}})

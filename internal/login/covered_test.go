@@ -22,7 +22,7 @@ func TestTheCallersResourcesStay(t *testing.T) {
 
 // The APIs of an agent's request are resolved again only if some of them were left out.
 func TestTheAPIsOfAnAgentAreResolvedOnce(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	d := h.agents(redirectURI)
 	const mail, files = "https://mail.example", "https://files.example"
 	h.api(mail, 1, true, "read", "read")

@@ -18,7 +18,7 @@ import (
 
 // The request of a signed-in user with remembered consent costs two reads and no write.
 func TestAuthorizeWithoutAskingWritesNothing(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	h.record("alice", "shop", "a b c", true)
 	h.kit.Faulty.Calls()
@@ -34,7 +34,7 @@ func TestAuthorizeWithoutAskingWritesNothing(t *testing.T) {
 }
 
 func TestAllowGivesOneCode(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
 	const clicks = 6
@@ -82,7 +82,7 @@ func TestAllowGivesOneCode(t *testing.T) {
 // A second submit gets the same code as the first, because the decision names the sealing
 // key. The current key would seal a different code of the same grant.
 func TestAllowGivesOneCodeAcrossARotationOfTheSealingKey(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	rotation := directory.Rotation{Purposes: []keys.Purpose{keys.Seal}, Actor: "operator:test"}
 	if _, err := directory.RotateKeys(t.Context(), h.kit.Engine, h.kit.KEK, h.Issuer.Directory.Schedule, rotation, h.kit.Clock.Now); err != nil {
@@ -104,7 +104,7 @@ func TestAllowGivesOneCodeAcrossARotationOfTheSealingKey(t *testing.T) {
 // Nodes compute the grant id of a decision independently. It is the same for each submit,
 // and begins with the decision's time so that new rows share index pages.
 func TestTheGrantIDOfADecisionBeginsWithItsTime(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
 	var ids [2]grant.ID
@@ -124,7 +124,7 @@ func TestTheGrantIDOfADecisionBeginsWithItsTime(t *testing.T) {
 // A second click on "Allow" does not write the consent again: the user may have revoked it
 // after the first click.
 func TestTheSecondClickDoesNotAgreeAgain(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
 	late := h.again(it, v) // read before the first click has decided
@@ -148,7 +148,7 @@ func TestTheSecondClickDoesNotAgreeAgain(t *testing.T) {
 // If the outcome of writing the decision is unknown, the next submit finds the decision
 // and gets its code.
 func TestAllowAfterAWriteOfUnknownOutcome(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
 	h.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Unanswered)
@@ -165,15 +165,15 @@ func TestAllowAfterAWriteOfUnknownOutcome(t *testing.T) {
 // answer it, or sign another user in.
 func TestAllowAfterAnotherTabChangedTheInteraction(t *testing.T) {
 	for name, c := range map[string]struct {
-		meanwhile func(h *house, it *Interaction) error
+		meanwhile func(h *fixture, it *Interaction) error
 		want      error
 	}{
-		"begun again": {func(h *house, it *Interaction) error {
+		"begun again": {func(h *fixture, it *Interaction) error {
 			_, err := h.restart(h.t.Context(), it, someone(), true)
 			return err
 		}, ErrStep},
-		"another signed in": {func(h *house, it *Interaction) error { return h.identify(h.t.Context(), it, h.identity("bob"), nil) }, ErrSwitched},
-		"denied": {func(h *house, it *Interaction) error {
+		"another signed in": {func(h *fixture, it *Interaction) error { return h.identify(h.t.Context(), it, h.identity("bob"), nil) }, ErrSwitched},
+		"denied": {func(h *fixture, it *Interaction) error {
 			_, err := h.deny(h.t.Context(), it, h.signedIn("alice"), oauth.AccessDenied)
 			var public *ClientError
 			if errors.As(err, &public) {
@@ -182,7 +182,7 @@ func TestAllowAfterAnotherTabChangedTheInteraction(t *testing.T) {
 			return err
 		}, ErrAnswered},
 	} {
-		h := newHouse(t)
+		h := newFixture(t)
 		v := h.signedIn("alice")
 		it := h.begin(asking(h.c), v, StepConsent)
 		stale, other := h.again(it, v), h.again(it, v)
@@ -202,7 +202,7 @@ func TestAllowAfterAnotherTabChangedTheInteraction(t *testing.T) {
 // If the session has ended, the answer is ErrSignedOut; if another user is signed in,
 // ErrSwitched.
 func TestDecisionsNeedTheUserWhoSignedIn(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	alice, bob := h.signedIn("alice"), h.signedIn("bob")
 	bob.Browser = alice.Browser
 	nobody := Visitor{Browser: alice.Browser}
@@ -237,7 +237,7 @@ func TestDecisionsNeedTheUserWhoSignedIn(t *testing.T) {
 // A login in another tab counts, unless it is too old for the client or the client
 // requested a new one.
 func TestProceedWithTheLoginOfAnotherTab(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	for name, c := range map[string]struct {
 		request func(*oauth.AuthorizationRequest)
 		age     time.Duration
@@ -261,7 +261,7 @@ func TestProceedWithTheLoginOfAnotherTab(t *testing.T) {
 
 // The user may deny at any step. The error codes are those of RFC 6749 and OpenID Connect.
 func TestARepeatedDenyGivesTheSameError(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := someone()
 	for _, refusal := range refusals {
 		it := h.begin(asking(h.c), v, StepLogin)
@@ -272,7 +272,7 @@ func TestARepeatedDenyGivesTheSameError(t *testing.T) {
 				t.Fatalf("%s: %v", refusal.Code, err)
 			}
 		}
-		if _, err := h.Proceed(t.Context(), h.again(it, v), v); told(t, err) != refusal.Code {
+		if _, err := h.Proceed(t.Context(), h.again(it, v), v); clientErrorCode(t, err) != refusal.Code {
 			t.Errorf("looked at again: %v", err)
 		}
 		if _, err := h.restart(t.Context(), h.again(it, v), v, true); err != ErrAnswered {
@@ -286,7 +286,7 @@ func TestARepeatedDenyGivesTheSameError(t *testing.T) {
 
 // A cutoff between the consent and the redemption of its code ends the code.
 func TestCutoffBetweenConsentAndRedemption(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c), v, StepConsent)
 	code := h.code(h.allow(t.Context(), it, v, true))
@@ -325,7 +325,7 @@ func TestInteractionsAreBounded(t *testing.T) {
 		t.Error("refused after the clock has jumped")
 	}
 
-	h := newHouse(t)
+	h := newFixture(t)
 	h.Pending = &Pending{stretch: int64(h.now()) / lifetime, young: begun{kilobytes: maxPending}}
 	_, err := h.Authorize(t.Context(), asking(h.c), someone())
 	var client *ClientError
@@ -345,7 +345,7 @@ func TestInteractionsAreBounded(t *testing.T) {
 
 // A stored interaction is encrypted, and opens only for its own id and browser.
 func TestInteractionIsOfItsBrowserAlone(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := someone()
 	it := h.begin(asking(h.c), v, StepLogin)
 	for name, other := range map[string]Visitor{"none": {}, "another": someone(), "part": {Browser: v.Browser[:42]}} {
@@ -380,7 +380,7 @@ func TestInteractionIsOfItsBrowserAlone(t *testing.T) {
 }
 
 func TestFormsOfAnotherStepChangeNothing(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.users()
 	v := h.signedIn("alice")
 	atConsent := h.begin(asking(h.c), v, StepConsent)

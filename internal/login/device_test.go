@@ -24,7 +24,7 @@ func (g *gate) Document(ctx context.Context, key store.DocumentKey) (store.Docum
 // User codes that are entered concurrently are counted before they are looked up.
 // Otherwise all of them would pass the limit.
 func TestUserCodesAreCountedBeforeTheyAreLookedUp(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	const guesses, allowed = 30, 10
 	g := &gate{h.kit.Issuer.Store, make(chan bool, guesses), make(chan struct{})}
 	h.kit.Issuer.Store = g
@@ -61,12 +61,12 @@ func TestUserCodesAreCountedBeforeTheyAreLookedUp(t *testing.T) {
 
 // A user of another realm with the same subject is a different user.
 func TestUserCodesOfAnotherRealmDoNotCount(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	iss := *h.kit.Issuer
 	iss.Realm = "/other"
-	other := &house{t: t, kit: h.kit, Authorizer: New(&iss, Documents{iss.Realm, iss.Store, iss.Directory, iss.Now})}
+	other := &fixture{t: t, kit: h.kit, Authorizer: New(&iss, Documents{iss.Realm, iss.Store, iss.Directory, iss.Now})}
 	other.Interactions.Lifetime, other.Sessions.Lifetime, other.Idle = h.Interactions.Lifetime, h.Sessions.Lifetime, h.Idle
-	enter := func(h *house, v Visitor) error {
+	enter := func(h *fixture, v Visitor) error {
 		it, err := h.BeginDevice(t.Context(), v, "BCDF-GHJK")
 		if err == nil {
 			_, err = h.resume(t.Context(), it, v)

@@ -67,7 +67,7 @@ func TestFiveNetworksDoNotKeepOthersFromLoggingIn(t *testing.T) {
 
 // An address is charged for the stored size of a request, before anything is stored.
 func TestAnInteractionIsChargedByItsWeight(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := someone()
 	charged, may := []int{}, true
 	v.Charge = func(kilobytes int) bool {
@@ -95,7 +95,7 @@ func TestAnInteractionIsChargedByItsWeight(t *testing.T) {
 // No long state is stored for a user who is not signed in. The client receives an error
 // with its state.
 func TestTheStateOfAGuestIsLimited(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	of := func(n int) func(r *oauth.AuthorizationRequest) {
 		return func(r *oauth.AuthorizationRequest) { r.State = bytes.Repeat([]byte{'s'}, n) }
 	}

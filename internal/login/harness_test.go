@@ -25,18 +25,18 @@ const (
 	started     = testkit.Started
 )
 
-// A house is the fixture of these tests: the Authorizer of a kit's issuer, with one
-// client. Another system authenticates its users, unless the test calls users.
-type house struct {
+// A fixture has the Authorizer of a kit's issuer, with one client. Another system
+// authenticates its users, unless the test calls users.
+type fixture struct {
 	*Authorizer
 	t   *testing.T
 	kit *testkit.Kit
 	c   store.Client
 }
 
-func newHouse(t *testing.T) *house {
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	h := &house{t: t}
+	h := &fixture{t: t}
 	h.kit = testkit.New(t, func(s *testkit.Setup) {
 		s.ID, s.Policy.RefreshLifetime = "https://auth.example/oauth2/api", 24*time.Hour
 		s.Schedule.Retention, s.Schedule.Algorithms = 2*time.Hour, []keys.Purpose{keys.ES256}
@@ -48,9 +48,9 @@ func newHouse(t *testing.T) *house {
 	return h
 }
 
-func (h *house) step(d time.Duration) { h.kit.Clock.Advance(d) }
+func (h *fixture) step(d time.Duration) { h.kit.Clock.Advance(d) }
 
-func (h *house) client(r client.Registration) store.Client {
+func (h *fixture) client(r client.Registration) store.Client {
 	h.t.Helper()
 	r.Auth, r.NoPKCE = store.AuthEither, true
 	if r.Scope == "" {
@@ -63,7 +63,7 @@ func (h *house) client(r client.Registration) store.Client {
 	return c
 }
 
-func (h *house) cutOff(c store.Cutoff) {
+func (h *fixture) cutOff(c store.Cutoff) {
 	h.t.Helper()
 	c.Realm, c.At = realm, h.now()
 	h.kit.CutOff(c)
@@ -92,7 +92,7 @@ func login(r *oauth.AuthorizationRequest) { r.Prompt.Login = true }
 func someone() Visitor { return Visitor{Browser: NewBrowser()} }
 
 // signedIn returns the visitor of a new browser with a session of the subject.
-func (h *house) signedIn(subject string) Visitor {
+func (h *fixture) signedIn(subject string) Visitor {
 	h.t.Helper()
 	v := someone()
 	v.Session = h.session(h.identity(subject))
@@ -100,7 +100,7 @@ func (h *house) signedIn(subject string) Visitor {
 }
 
 // session stores a session, and returns its cookie.
-func (h *house) session(who Identity) string {
+func (h *fixture) session(who Identity) string {
 	h.t.Helper()
 	cookie, d, err := h.newSession(who)
 	if err == nil {
@@ -112,7 +112,7 @@ func (h *house) session(who Identity) string {
 	return cookie
 }
 
-func (h *house) identity(subject string) Identity {
+func (h *fixture) identity(subject string) Identity {
 	who := Identity{Subject: subject, AuthTime: h.now()}
 	if h.Alive != nil {
 		who.Username = subject
@@ -121,7 +121,7 @@ func (h *house) identity(subject string) Identity {
 }
 
 // begin sends a request that starts an interaction at the step want.
-func (h *house) begin(r oauth.AuthorizationRequest, v Visitor, want Step) *Interaction {
+func (h *fixture) begin(r oauth.AuthorizationRequest, v Visitor, want Step) *Interaction {
 	h.t.Helper()
 	st, err := h.Authorize(h.t.Context(), r, v)
 	if err != nil {
@@ -134,7 +134,7 @@ func (h *house) begin(r oauth.AuthorizationRequest, v Visitor, want Step) *Inter
 }
 
 // again reads an interaction like another request.
-func (h *house) again(it *Interaction, v Visitor) *Interaction {
+func (h *fixture) again(it *Interaction, v Visitor) *Interaction {
 	h.t.Helper()
 	found, err := h.Interaction(h.t.Context(), it.ID, v)
 	if err != nil {
@@ -144,7 +144,7 @@ func (h *house) again(it *Interaction, v Visitor) *Interaction {
 }
 
 // Proceed resumes an interaction, and stores the step that follows.
-func (h *house) Proceed(ctx ctx, it *Interaction, v Visitor) (Stage, error) {
+func (h *fixture) Proceed(ctx ctx, it *Interaction, v Visitor) (Stage, error) {
 	st, err := h.resume(ctx, it, v)
 	if err != nil {
 		return st, err
@@ -153,7 +153,7 @@ func (h *house) Proceed(ctx ctx, it *Interaction, v Visitor) (Stage, error) {
 }
 
 // code returns the code of a stage that redirects to the client.
-func (h *house) code(st Stage, err error) string {
+func (h *fixture) code(st Stage, err error) string {
 	h.t.Helper()
 	if err != nil {
 		h.t.Fatal(err)
@@ -165,20 +165,20 @@ func (h *house) code(st Stage, err error) string {
 	return u.Query().Get("code")
 }
 
-// redeem redeems a code of the house's client.
-func (h *house) redeem(code string) (issuer.Tokens, error) {
+// redeem redeems a code of the fixture's client.
+func (h *fixture) redeem(code string) (issuer.Tokens, error) {
 	return h.Issuer.Exchange(h.t.Context(), &h.c, issuer.CodeRequest{Code: code, RedirectURI: redirectURI})
 }
 
 // users switches to built-in users. The listed users have signed out everywhere.
-func (h *house) users(signedOut ...string) {
+func (h *fixture) users(signedOut ...string) {
 	h.Alive = func(_ context.Context, username string, _ int64) (bool, error) {
 		return !slices.Contains(signedOut, username), nil
 	}
 }
 
-// told returns the code of the error that the client receives.
-func told(t *testing.T, err error) oauth.ErrorCode {
+// clientErrorCode returns the code of the error that the client receives.
+func clientErrorCode(t *testing.T, err error) oauth.ErrorCode {
 	t.Helper()
 	var client *ClientError
 	if !errors.As(err, &client) {

@@ -17,7 +17,7 @@ import (
 
 // A login without a known time does not satisfy a client's max_age.
 func TestALoginOfUnknownTimeIsStale(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := someone()
 	it := h.begin(asking(h.c), v, StepLogin)
 	who := h.identity("alice")
@@ -50,7 +50,7 @@ func TestALoginOfUnknownTimeIsStale(t *testing.T) {
 // The client gets the scope that the consent page shows, even if the client has been
 // registered for more since.
 func TestTheScopeIsFixedWhenTheUserIsAsked(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	st, err := h.Authorize(t.Context(), asking(h.c, scope("")), v)
 	if err != nil {
@@ -72,7 +72,7 @@ func TestTheScopeIsFixedWhenTheUserIsAsked(t *testing.T) {
 // A consent page that was shown to one user cannot be answered by the next user of the
 // browser, who has restarted the same interaction.
 func TestAPageIsNotAnsweredByTheNextUser(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	shown := h.begin(asking(h.c), v, StepConsent)
 	next, err := h.restart(t.Context(), h.again(shown, v), v, true)
@@ -101,7 +101,7 @@ func TestAPageIsNotAnsweredByTheNextUser(t *testing.T) {
 
 // A client may begin a grant at each login: many dead grants must not hide an active one.
 func TestDeadGrantsHideNoConnection(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	var wg sync.WaitGroup
 	for range 8 {
@@ -145,7 +145,7 @@ func TestDeadGrantsHideNoConnection(t *testing.T) {
 
 // The longest request that is accepted can be stored, with the longest login.
 func TestTheLongestRequestCanBeStored(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	long := func(n int, c byte) string {
 		b := make([]byte, n)
@@ -182,7 +182,7 @@ func TestTheLongestRequestCanBeStored(t *testing.T) {
 // Any caller can send a request that is too large for the store. The error must not count
 // as a fault of the store, which would be logged as an outage.
 func TestARequestThatIsTooLargeIsNoFaultOfTheStore(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	large := asking(h.c, func(r *oauth.AuthorizationRequest) { r.LoginHint = strings.Repeat("x", store.MaxDocument) })
 	if _, err := h.Authorize(t.Context(), large, someone()); err != oauth.ErrTooLarge {
 		t.Errorf("asked: %.100v", err)
@@ -199,7 +199,7 @@ func TestARequestThatIsTooLargeIsNoFaultOfTheStore(t *testing.T) {
 
 // A visitor whose limit is used up still gets a code when no interaction is needed.
 func TestALimitedVisitor(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	h.code(h.allow(t.Context(), h.begin(asking(h.c), v, StepConsent), v, true))
 	v.Charge = func(int) bool { return false }

@@ -16,7 +16,7 @@ import (
 )
 
 // accept hands over the user of an interaction, and returns the verifier.
-func (h *house) accept(it *Interaction, who Identity) string {
+func (h *fixture) accept(it *Interaction, who Identity) string {
 	h.t.Helper()
 	to, err := h.AcceptLogin(h.t.Context(), it.ID, who)
 	if err != nil {
@@ -25,7 +25,7 @@ func (h *house) accept(it *Interaction, who Identity) string {
 	return h.verifier(it, to)
 }
 
-func (h *house) verifier(it *Interaction, to string) string {
+func (h *fixture) verifier(it *Interaction, to string) string {
 	h.t.Helper()
 	u, err := url.Parse(to)
 	if err != nil || !strings.HasPrefix(to, h.ContinueURL+it.ID+"&") || len(u.Query().Get("verifier")) != 43 {
@@ -43,7 +43,7 @@ func refusesField(t *testing.T, err error, field string) {
 }
 
 func TestAcceptLoginOnceAndAgain(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := someone()
 	it := h.begin(asking(h.c), v, StepLogin)
 	who := Identity{Subject: "alice", Name: "Alice", Claims: ` { "tenant" : "t1" } `}
@@ -87,7 +87,7 @@ func TestAcceptLoginOnceAndAgain(t *testing.T) {
 // TakeLogin requires the verifier, which AcceptLogin returns to the system that hands the
 // login over and which the browser then presents.
 func TestTakeLoginNeedsTheVerifier(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := someone()
 	it := h.begin(asking(h.c), v, StepLogin)
 	if l, err := h.TakeLogin(it, strings.Repeat("A", 43)); l != nil || err != nil {
@@ -139,7 +139,7 @@ func TestTakeLoginNeedsTheVerifier(t *testing.T) {
 }
 
 func TestAcceptLoginAuthTime(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := someone()
 	ago := func(d time.Duration) grant.Instant { return h.now().Add(-d) }
 	for name, c := range map[string]struct {
@@ -177,7 +177,7 @@ func TestAcceptLoginAuthTime(t *testing.T) {
 }
 
 func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := someone()
 	it := h.begin(asking(h.c), v, StepLogin)
 	for field, who := range map[string]Identity{
@@ -222,7 +222,7 @@ func TestAcceptLoginRefusesWhatNoCodeHolds(t *testing.T) {
 // The system that hands a login over gets an error at once if an id_token cannot contain
 // the subject (OpenID Connect Core section 2).
 func TestASubjectThatNoIDTokenCanNameIsNotHandedOver(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.relying()
 	for wanted, ok := range map[oauth.Scope]bool{"openid a": false, "a": true} {
 		it := h.begin(asking(h.c, scope(wanted)), someone(), StepLogin)
@@ -237,7 +237,7 @@ func TestASubjectThatNoIDTokenCanNameIsNotHandedOver(t *testing.T) {
 }
 
 func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := someone()
 	it := h.begin(asking(h.c, login, scope("a")), v, StepLogin)
 	l, of, err := h.Login(t.Context(), it.ID)
@@ -253,7 +253,7 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 			t.Errorf("challenge of %d characters: %v, %v, %v", len(challenge), err1, err2, err3)
 		}
 	}
-	if _, err := h.deny(t.Context(), h.again(it, v), v, oauth.AccessDenied); told(t, err) != oauth.AccessDenied {
+	if _, err := h.deny(t.Context(), h.again(it, v), v, oauth.AccessDenied); clientErrorCode(t, err) != oauth.AccessDenied {
 		t.Error(err)
 	}
 	if _, _, err := h.Login(t.Context(), it.ID); err != ErrAnswered {
@@ -283,7 +283,7 @@ func TestLoginOfAnUnknownOrOldChallenge(t *testing.T) {
 // A password that was changed while the second factor was pending no longer counts.
 
 func TestPasswordStands(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	present := int64(7)
 	h.Alive = func(_ context.Context, username string, epoch int64) (bool, error) {
 		return username == "alice" && epoch == present, nil
@@ -304,12 +304,12 @@ func TestPasswordStands(t *testing.T) {
 // TestNobodySignsInAsAClient: the sub of a client's own tokens is its id (RFC 9068 section
 // 5), so no user may have that subject, whichever system authenticates the user.
 func TestNobodySignsInAsAClient(t *testing.T) {
-	for name, who := range map[string]func(h *house) Identity{
-		"built-in":  func(h *house) Identity { h.users(); return h.identity("shop") },
-		"upstream":  func(h *house) Identity { i := h.identity("shop"); i.Provider = "iss\x00s1"; return i },
-		"of a past": func(h *house) Identity { return h.identity("gone") },
+	for name, who := range map[string]func(h *fixture) Identity{
+		"built-in":  func(h *fixture) Identity { h.users(); return h.identity("shop") },
+		"upstream":  func(h *fixture) Identity { i := h.identity("shop"); i.Provider = "iss\x00s1"; return i },
+		"of a past": func(h *fixture) Identity { return h.identity("gone") },
 	} {
-		h := newHouse(t)
+		h := newFixture(t)
 		h.client(client.Registration{ID: "gone", Settings: store.Settings{Name: "Gone"}})
 		h.kit.Administer("gone", func(c *store.Client) { c.State = store.ClientDeleted })
 		for _, it := range []*Interaction{h.begin(asking(h.c), someone(), StepLogin), {Request: oauth.AuthorizationRequest{}, Step: StepLogin}} {
@@ -322,7 +322,7 @@ func TestNobodySignsInAsAClient(t *testing.T) {
 	}
 	// The handoff fails at once, even for a self-registered client, of which no code can
 	// be tried because its document is read after the login.
-	h := newHouse(t)
+	h := newFixture(t)
 	h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")
 	for _, r := range []oauth.AuthorizationRequest{asking(h.c), asAgent(redirectURI)} {

@@ -25,7 +25,7 @@ type described struct {
 }
 
 // agents lets an agent with the given redirect URI register itself.
-func (h *house) agents(redirectURI string) *described {
+func (h *fixture) agents(redirectURI string) *described {
 	h.t.Helper()
 	d := &described{c: store.Client{
 		ID: agentID, Realm: realm, State: store.ClientEnabled, Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, Native: true, NoPKCE: false,
@@ -48,7 +48,7 @@ func (h *house) agents(redirectURI string) *described {
 }
 
 // api registers an API, which is open to agents if open is true.
-func (h *house) api(id string, number uint16, open bool, standard oauth.Scope, scopes ...string) {
+func (h *fixture) api(id string, number uint16, open bool, standard oauth.Scope, scopes ...string) {
 	h.t.Helper()
 	a := store.API{ID: id, Realm: realm, Name: id, Number: number, Open: open, DefaultScope: standard, Version: 1}
 	for i, name := range scopes {
@@ -69,7 +69,7 @@ func asAgent(redirectURI string, choose ...func(*oauth.AuthorizationRequest)) oa
 }
 
 func TestOnlyASignedInBrowserHasADocumentRead(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	d := h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")
 	v := someone()
@@ -83,9 +83,9 @@ func TestOnlyASignedInBrowserHasADocumentRead(t *testing.T) {
 		"a defect":            func(r *oauth.AuthorizationRequest) { r.Defect = oauth.ErrResponseType },
 		"a long state":        func(r *oauth.AuthorizationRequest) { r.State = []byte(strings.Repeat("x", MaxGuestState+1)) },
 	} {
-		var told *ClientError
+		var clientErrorCode *ClientError
 		st, err := h.Authorize(t.Context(), asAgent("https://evil.example/cb", change), someone())
-		if err == nil || errors.As(err, &told) || st.URL != "" {
+		if err == nil || errors.As(err, &clientErrorCode) || st.URL != "" {
 			t.Errorf("%s: %q, %v", name, st.URL, err)
 		}
 	}
@@ -113,7 +113,7 @@ func TestOnlyASignedInBrowserHasADocumentRead(t *testing.T) {
 }
 
 func TestAClientOfADocumentIsRecordedAtTheFirstConsent(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	d := h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")
 	v := someone()
@@ -179,7 +179,7 @@ func TestAProgramOfTheDeviceIsNeverRemembered(t *testing.T) {
 	for registered, sent := range map[string]string{
 		"http://localhost/callback": "http://localhost:3118/callback", "http://127.0.0.1/cb": "http://127.0.0.1:9/cb", "cursor://a/cb": "cursor://a/cb",
 	} {
-		h := newHouse(t)
+		h := newFixture(t)
 		h.agents(registered)
 		h.api("https://mcp.example", 1, true, "use", "use")
 		v := h.signedIn("alice")
@@ -197,7 +197,7 @@ func TestAProgramOfTheDeviceIsNeverRemembered(t *testing.T) {
 
 // A request of a typical agent gets the scopes that the open APIs cover.
 func TestAnAgentGetsTheCoveredScopes(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.agents(redirectURI)
 	const mcp, files, closed = "https://mcp.example/mcp", "https://files.example", "https://bank.example"
 	h.api(mcp, 1, true, "tools:read", "tools:read", "tools:write")
@@ -214,10 +214,10 @@ func TestAnAgentGetsTheCoveredScopes(t *testing.T) {
 		return st.Interaction.Request.Scope, st.Interaction.Request.Resources, nil
 	}
 	for name, c := range map[string]struct {
-		scope     oauth.Scope
-		resources []string
-		want      oauth.Scope
-		told      *oauth.Error
+		scope           oauth.Scope
+		resources       []string
+		want            oauth.Scope
+		clientErrorCode *oauth.Error
 	}{
 		"no scope":                    {"", []string{mcp}, "tools:read", nil},
 		"nothing at all":              {"", nil, "tools:read", nil},
@@ -230,16 +230,16 @@ func TestAnAgentGetsTheCoveredScopes(t *testing.T) {
 		"an unknown one":              {"", []string{"https://other.example"}, "", oauth.ErrTarget},
 	} {
 		scope, resources, err := ask(c.scope, c.resources...)
-		var told *ClientError
-		if c.told != nil && (!errors.As(err, &told) || told.Public != c.told) || c.told == nil && (err != nil || scope != c.want || len(resources) != 1) {
+		var clientErrorCode *ClientError
+		if c.clientErrorCode != nil && (!errors.As(err, &clientErrorCode) || clientErrorCode.Public != c.clientErrorCode) || c.clientErrorCode == nil && (err != nil || scope != c.want || len(resources) != 1) {
 			t.Errorf("%s: %q for %q, %v", name, scope, resources, err)
 		}
 	}
 	// With two open APIs, the request must name one, by resource or by scope.
 	h.api(files, 3, true, "", "files:read")
-	var told *ClientError
+	var clientErrorCode *ClientError
 	for _, scope := range []oauth.Scope{"", "pay", "openid other"} {
-		if _, _, err := ask(scope); !errors.As(err, &told) || told.Public != oauth.ErrTarget {
+		if _, _, err := ask(scope); !errors.As(err, &clientErrorCode) || clientErrorCode.Public != oauth.ErrTarget {
 			t.Errorf("%q names none of two: %v", scope, err)
 		}
 	}
@@ -251,7 +251,7 @@ func TestAnAgentGetsTheCoveredScopes(t *testing.T) {
 	if scope, _, err := ask("tools:read files:read", files); err != nil || scope != "files:read" {
 		t.Errorf("another API's scope: %q, %v", scope, err)
 	}
-	if _, _, err := ask("openid", files); !errors.As(err, &told) || told.Public != oauth.ErrScope {
+	if _, _, err := ask("openid", files); !errors.As(err, &clientErrorCode) || clientErrorCode.Public != oauth.ErrScope {
 		t.Errorf("nothing is left: %v", err)
 	}
 }
@@ -270,7 +270,7 @@ func TestARefusalLogsWhatWasSent(t *testing.T) {
 		"malformed":    {asAgent("https://u:secret@client.example/cb"), `invalid_request: redirect_uri not registered: it was "https://...@client.example/cb"`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h := newHouse(t)
+			h := newFixture(t)
 			h.agents(redirectURI)
 			h.api(files, 1, true, "", "files:read")
 			h.api("https://bank.example", 2, false, "", "pay")
@@ -299,7 +299,7 @@ func TestARefusalLogsWhatWasSent(t *testing.T) {
 		})
 	}
 	// A scope with invalid syntax.
-	h := newHouse(t)
+	h := newFixture(t)
 	r, _, err := oauth.ParseAuthorization("", "client_id=shop&response_type=code&redirect_uri="+url.QueryEscape(redirectURI)+"&scope=a%22+b")
 	if err != nil {
 		t.Fatal(err)
@@ -317,7 +317,7 @@ func TestARefusalLogsWhatWasSent(t *testing.T) {
 }
 
 func TestAnOperatorsRegistrationOfAnAddressIsNotRead(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	d := h.agents(redirectURI)
 	own := d.c
 	own.RegisteredBy, own.Scope, own.Version, own.NoPKCE = store.ByOperator, "a b c", 1, true
@@ -336,7 +336,7 @@ func TestAnOperatorsRegistrationOfAnAddressIsNotRead(t *testing.T) {
 }
 
 func TestARestartedInteractionKeepsTheDescriptionOfItsAgent(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")
 	v := h.signedIn("alice")
@@ -361,7 +361,7 @@ func TestARestartedInteractionKeepsTheDescriptionOfItsAgent(t *testing.T) {
 // If no code can hold a handed-over login, the system that hands it over gets the error,
 // although the client's document is read only afterwards.
 func TestALoginThatNoCodeCanHoldIsRefusedBeforeTheDescriptionIsRead(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
 	h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")
@@ -404,13 +404,13 @@ func TestALoginThatNoCodeCanHoldIsRefusedBeforeTheDescriptionIsRead(t *testing.T
 // A user whose subject is not ASCII is not asked for consent to an id_token, which cannot
 // contain the subject. The client gets the error at once.
 func TestNoConsentPageForACodeThatCannotBeMade(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
 	shop := h.client(client.Registration{ID: "openid", Settings: store.Settings{Name: "OpenID", Scope: "openid a"}})
 	v := h.signedIn("jürgen")
 	_, err := h.Authorize(t.Context(), asking(shop), v)
 	var invalid *oauth.Invalid
-	if told(t, err) != oauth.ServerError || !errors.As(err, &invalid) || invalid.Field != "subject" {
+	if clientErrorCode(t, err) != oauth.ServerError || !errors.As(err, &invalid) || invalid.Field != "subject" {
 		t.Errorf("%v", err)
 	}
 	h.begin(asking(shop, scope("a")), v, StepConsent)
@@ -421,14 +421,14 @@ func TestNoConsentPageForACodeThatCannotBeMade(t *testing.T) {
 	_, err = h.Authorize(t.Context(), asAgent(redirectURI, func(r *oauth.AuthorizationRequest) {
 		r.Scope, r.Resources = "openid use", []string{"https://mcp.example"}
 	}), v)
-	if told(t, err) != oauth.ServerError || !errors.As(err, &invalid) || invalid.Field != "subject" {
+	if clientErrorCode(t, err) != oauth.ServerError || !errors.As(err, &invalid) || invalid.Field != "subject" {
 		t.Errorf("an agent: %v", err)
 	}
 }
 
 // Two users consent to a new client at the same time: there is one record, and one event.
 func TestConcurrentFirstConsentsRecordOneEvent(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")
 	one, two := h.signedIn("alice"), h.signedIn("bob")
@@ -459,13 +459,13 @@ func (s *overtaken) Commit(ctx context.Context, c store.Change) error {
 // TestADocumentWithoutCodesGetsNone: RFC 6749 section 4.1.2.1. A document whose grant
 // types are all unknown here is not an unread document.
 func TestADocumentWithoutCodesGetsNone(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	d := h.agents(redirectURI)
 	h.api("https://mcp.example", 1, true, "use", "use")
 	for _, types := range [][]string{{store.GrantRefreshToken, store.GrantDeviceCode}, {store.GrantRefreshToken}, {}} {
 		d.c.GrantTypes = types
-		var told *ClientError
-		if st, err := h.Authorize(t.Context(), asAgent(redirectURI), h.signedIn("alice")); !errors.As(err, &told) || told.Public.Code != oauth.UnauthorizedClient || st.Interaction != nil {
+		var clientErrorCode *ClientError
+		if st, err := h.Authorize(t.Context(), asAgent(redirectURI), h.signedIn("alice")); !errors.As(err, &clientErrorCode) || clientErrorCode.Public.Code != oauth.UnauthorizedClient || st.Interaction != nil {
 			t.Errorf("%q: %v", types, err)
 		}
 		// The same applies to a user who signs in first.
@@ -475,7 +475,7 @@ func TestADocumentWithoutCodesGetsNone(t *testing.T) {
 		if v.Session, err = h.SignIn(t.Context(), it, h.identity("alice"), v); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := h.Proceed(t.Context(), h.again(it, v), v); !errors.As(err, &told) || told.Public.Code != oauth.UnauthorizedClient {
+		if _, err := h.Proceed(t.Context(), h.again(it, v), v); !errors.As(err, &clientErrorCode) || clientErrorCode.Public.Code != oauth.UnauthorizedClient {
 			t.Errorf("%q, after the sign-in: %v", types, err)
 		}
 	}

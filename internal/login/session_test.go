@@ -20,7 +20,7 @@ import (
 	"github.com/mintage/mintage/internal/testkit/plaintest"
 )
 
-func (h *house) is(cookie string) string {
+func (h *fixture) is(cookie string) string {
 	h.t.Helper()
 	s, err := h.Session(h.t.Context(), cookie)
 	if err != nil {
@@ -33,7 +33,7 @@ func (h *house) is(cookie string) string {
 }
 
 func TestSessionCookieIsRefusedIfItIsNotOurs(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	if h.is(v.Session) != "alice" {
 		t.Fatal("the session is not found")
@@ -52,7 +52,7 @@ func TestSessionCookieIsRefusedIfItIsNotOurs(t *testing.T) {
 	// Another encoding of the same bytes is not accepted either.
 	for name, text := range map[string]string{
 		"nothing": "", "cut": v.Session[:71], "longer": v.Session + "A", "padded": v.Session[:70] + "==",
-		"base64": strings.NewReplacer("-", "+", "_", "/").Replace(v.Session) + " ", "another deployment's": newHouse(t).signedIn("alice").Session,
+		"base64": strings.NewReplacer("-", "+", "_", "/").Replace(v.Session) + " ", "another deployment's": newFixture(t).signedIn("alice").Session,
 	} {
 		if h.is(text) != "" {
 			t.Errorf("%s is accepted", name)
@@ -61,7 +61,7 @@ func TestSessionCookieIsRefusedIfItIsNotOurs(t *testing.T) {
 }
 
 func TestSessionWritesNothing(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	h.kit.Faulty.Calls()
 	for range 3 {
@@ -80,7 +80,7 @@ func TestSessionWritesNothing(t *testing.T) {
 // The cookie contains the time stamp of its last use, so an old copy counts as idle for
 // longer.
 func TestSessionIdleTimeGoesByTheStamp(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	old := h.signedIn("alice").Session
 	h.step(stampEvery - time.Millisecond)
 	s, err := h.Session(t.Context(), old)
@@ -122,7 +122,7 @@ func TestSessionIdleTimeGoesByTheStamp(t *testing.T) {
 }
 
 func TestSessionEndsWithItsSubjectsCutoff(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	alice, bob := h.signedIn("alice"), h.signedIn("bob")
 	h.cutOff(store.Cutoff{Subject: "alice", ClientID: "shop"})
 	if h.is(alice.Session) != "alice" {
@@ -140,7 +140,7 @@ func TestSessionEndsWithItsSubjectsCutoff(t *testing.T) {
 }
 
 func TestSessionsOfAnotherWayToSignInAreRefused(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	other := h.signedIn("alice").Session // another system authenticates the users
 	h.users("disabled")
 	own, gone := h.signedIn("alice").Session, h.signedIn("disabled").Session
@@ -158,7 +158,7 @@ func TestSessionsOfAnotherWayToSignInAreRefused(t *testing.T) {
 }
 
 func TestSignInEndsTheSessionBefore(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signedIn("alice")
 	it := h.begin(asking(h.c, login), v, StepLogin)
 	cookie, err := h.SignIn(t.Context(), it, h.identity("bob"), v)
@@ -203,7 +203,7 @@ func FuzzSessionCookie(f *testing.F) {
 // made.
 func TestARestoreEndsEarlierSessions(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	cookie, d, err := h.newSession(Identity{Subject: "alice", AuthTime: h.now()})
 	if err != nil {
 		t.Fatal(err)

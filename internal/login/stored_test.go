@@ -16,7 +16,7 @@ import (
 
 // granted redeems a code for the signed-in user of a browser, and returns the stored
 // session with its grants.
-func (h *house) granted(v Visitor) (r StoredSession) {
+func (h *fixture) granted(v Visitor) (r StoredSession) {
 	h.t.Helper()
 	s, err := h.Session(h.t.Context(), v.Session)
 	if err != nil || s == nil {
@@ -30,7 +30,7 @@ func (h *house) granted(v Visitor) (r StoredSession) {
 }
 
 // sessionOf returns a session of a subject.
-func (h *house) sessionOf(subject, name string) StoredSession {
+func (h *fixture) sessionOf(subject, name string) StoredSession {
 	h.t.Helper()
 	list, err := ListSessions(h.t.Context(), h.kit.Engine, realm, subject)
 	if err != nil {
@@ -45,7 +45,7 @@ func (h *house) sessionOf(subject, name string) StoredSession {
 }
 
 // documents counts the documents of a session that are not marked as ended.
-func (h *house) documents(r StoredSession) (n int) {
+func (h *fixture) documents(r StoredSession) (n int) {
 	h.t.Helper()
 	for d, err := range store.EachDocument(h.t.Context(), h.kit.Engine, store.DocumentFilter{Kind: store.DocumentSession, Owner: store.OwnerOf(realm, r.Subject)}) {
 		var s Session
@@ -60,7 +60,7 @@ func (h *house) documents(r StoredSession) (n int) {
 }
 
 // signInAs logs a subject in at a browser.
-func (h *house) signInAs(subject string, v Visitor) Visitor {
+func (h *fixture) signInAs(subject string, v Visitor) Visitor {
 	h.t.Helper()
 	it := h.begin(asking(h.c, login), v, StepLogin)
 	cookie, err := h.SignIn(h.t.Context(), it, h.identity(subject), v)
@@ -72,7 +72,7 @@ func (h *house) signInAs(subject string, v Visitor) Visitor {
 }
 
 func TestSessionsOfASubjectAndTheGrantsThatTheyMade(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
 	h.c = h.client(openIDClient)
 	phone, laptop := h.signInAs("alice", someone()), h.signInAs("alice", someone())
@@ -116,7 +116,7 @@ var openIDClient = client.Registration{ID: "app", Settings: store.Settings{Name:
 // A new login of the same subject in the same browser has a new cookie and auth_time. For
 // clients, it is the same session.
 func TestANewLoginOfTheSameSubjectKeepsTheReference(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
 	h.c = h.client(openIDClient)
 	v := h.signInAs("alice", someone())
@@ -138,7 +138,7 @@ func TestANewLoginOfTheSameSubjectKeepsTheReference(t *testing.T) {
 
 // A login in a browser where another subject is signed in ends that subject's session.
 func TestAnotherSubjectsLoginEndsTheSessionWithItsLogouts(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	var ended []End
 	h.Ended = func(_ ctx, e End, c *store.Change) error {
 		ended = append(ended, e)
@@ -183,7 +183,7 @@ func TestAnotherSubjectsLoginEndsTheSessionWithItsLogouts(t *testing.T) {
 func TestNoClientIsNotifiedOfAnExpiredSession(t *testing.T) {
 	t.Parallel()
 	for _, used := range []bool{false, true} {
-		h := newHouse(t)
+		h := newFixture(t)
 		var ended []End
 		h.Ended = func(_ ctx, e End, _ *store.Change) error { ended = append(ended, e); return nil }
 		v := h.signInAs("alice", someone())
@@ -213,7 +213,7 @@ func TestNoClientIsNotifiedOfAnExpiredSession(t *testing.T) {
 
 // Two tabs can have one session in two documents: a logout ends both.
 func TestEndSessionEndsTheSessionInEveryTab(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signInAs("alice", someone())
 	a := h.signInAs("alice", v).Session
 	s, _ := h.Session(t.Context(), a)
@@ -232,7 +232,7 @@ func TestALoginOfTheSameSubjectDuringALogout(t *testing.T) {
 	for _, first := range []string{"login", "logout"} {
 		t.Run(first+" first", func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			var ended []End
 			h.Ended = func(_ ctx, e End, c *store.Change) error {
 				ended = append(ended, e)
@@ -284,7 +284,7 @@ func TestALoginOfTheSameSubjectDuringALogout(t *testing.T) {
 // login continues. Another login with the old cookie continues the session, too.
 func TestTheCookieBeforeTheLatestLogin(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	v := h.signInAs("alice", someone())
 	latest := h.signInAs("alice", v)
 	other := h.signInAs("alice", v)
@@ -307,7 +307,7 @@ func TestTheCookieBeforeTheLatestLogin(t *testing.T) {
 // A page that was shown in an ended session is answered in a new session of the same
 // subject: the grant belongs to the new session.
 func TestAGrantBelongsToTheSessionThatAnswers(t *testing.T) {
-	h := newHouse(t)
+	h := newFixture(t)
 	h.Issuer.IDTokenLifetime = 5 * time.Minute
 	registration := openIDClient
 	registration.ID, registration.FirstParty = "asks", false
@@ -336,7 +336,7 @@ func TestAGrantBelongsToTheSessionThatAnswers(t *testing.T) {
 // client's page may show their state, but it waits for a second at most.
 func TestARedirectAfterALogoutWaitsASecondAtMost(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	c := h.client(client.Registration{ID: "leaving", Settings: store.Settings{Name: "Leaving", PostLogoutRedirectURIs: []string{"https://client.example/bye"}}})
 	waited := 0
 	h.Ended = func(ctx, End, *store.Change) error { return nil }
@@ -360,7 +360,7 @@ func TestARedirectAfterALogoutWaitsASecondAtMost(t *testing.T) {
 // Such an interaction is unknown now: it must not lead to a login page.
 func TestALogoutOfAnEarlierVersionIsUnknown(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	v := someone()
 	it := &Interaction{Step: stepLogout}
 	it.Request.ClientID = "shop"

@@ -15,7 +15,7 @@ import (
 
 // signInBy signs a subject in with a session of an upstream provider, and returns the
 // cookie.
-func (h *house) signInBy(t *testing.T, subject, provider string) string {
+func (h *fixture) signInBy(t *testing.T, subject, provider string) string {
 	t.Helper()
 	v, who := someone(), h.identity(subject)
 	who.Provider = provider
@@ -28,9 +28,12 @@ func (h *house) signInBy(t *testing.T, subject, provider string) string {
 
 func TestAProviderEndsSessions(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
-	var told []End
-	h.Ended = func(_ context.Context, e End, _ *store.Change) error { told = append(told, e); return nil }
+	h := newFixture(t)
+	var clientErrorCode []End
+	h.Ended = func(_ context.Context, e End, _ *store.Change) error {
+		clientErrorCode = append(clientErrorCode, e)
+		return nil
+	}
 	signIn := func(subject, provider string) string { return h.signInBy(t, subject, provider) }
 	phone, laptop, bob := signIn("alice", "iss\x00s1"), signIn("alice", "iss\x00s2"), signIn("bob", "iss\x00s3")
 	logout := func(id, session, subject string) (int, error) {
@@ -44,7 +47,7 @@ func TestAProviderEndsSessions(t *testing.T) {
 	if n, err := logout("j1", "iss\x00s1", "alice"); n != 2 || err != nil || h.is(again)+h.is(phone) != "" || h.is(laptop) != "alice" || h.is(bob) != "bob" {
 		t.Errorf("%d, %v", n, err)
 	}
-	for _, e := range told {
+	for _, e := range clientErrorCode {
 		if e.Actor != "provider" || !strings.HasPrefix(e.Detail, "the OpenID Connect provider has ended the session: session ") {
 			t.Errorf("by %q: %q", e.Actor, e.Detail)
 		}
@@ -75,8 +78,8 @@ func TestAProviderEndsSessions(t *testing.T) {
 	if n, err := logout("j5", "", "bob"); n != 0 || err != nil {
 		t.Errorf("a session that has expired: %d, %v", n, err)
 	}
-	if len(told) != 4 {
-		t.Errorf("clients are notified of %d ends: %+v", len(told), told)
+	if len(clientErrorCode) != 4 {
+		t.Errorf("clients are notified of %d ends: %+v", len(clientErrorCode), clientErrorCode)
 	}
 }
 
@@ -84,7 +87,7 @@ func TestAProviderEndsSessions(t *testing.T) {
 // error that lets it try again.
 func TestALogoutOfAProviderThatIsNotStoredIsNoReplay(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	cookie := h.signInBy(t, "alice", "iss\x00s1")
 	l := ProviderLogout{Session: "iss\x00s1", ID: "j1", ExpiresAt: h.now().Add(2 * time.Minute)}
 	h.kit.Faulty.Inject(storetest.CommitDocument, attempts, storetest.Conflicts) // each attempt conflicts with another change
@@ -104,7 +107,7 @@ func TestALogoutOfAProviderMayBeRepeatedAfterAFault(t *testing.T) {
 		for _, method := range []storetest.Method{storetest.Document, storetest.Documents, storetest.CommitDocument} {
 			met := 0
 			for ; ; met++ {
-				h := newHouse(t)
+				h := newFixture(t)
 				cookie := h.signInBy(t, "alice", "iss\x00s1")
 				l.ID, l.ExpiresAt = "j1", h.now().Add(2*time.Minute)
 				h.kit.Faulty.Inject(method, met, storetest.Meanwhile(func() {}))
@@ -130,7 +133,7 @@ func TestALogoutOfAProviderMayBeRepeatedAfterAFault(t *testing.T) {
 // Grants that end with their session end at once, before a worker runs.
 func TestALogoutOfAProviderEndsGrantsAtOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.client(client.Registration{ID: "ending", Settings: store.Settings{Name: "Ending", LogoutEndsGrants: true}})
 	cookie := h.signInBy(t, "alice", "iss\x00s1")
 	s, err := h.Session(t.Context(), cookie)
@@ -156,7 +159,7 @@ func TestALogoutOfAProviderEndsGrantsAtOnce(t *testing.T) {
 // end: only one login is refused for it.
 func TestARepeatedCommitOfAProvidersLogoutCountsOnce(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	h.signInBy(t, "alice", "iss\x00s1")
 	attempted := 0
 	h.Ended = func(context.Context, End, *store.Change) error {
@@ -193,7 +196,7 @@ func TestALoginDuringALogoutOfAProvider(t *testing.T) {
 		for _, order := range []string{"login first", "login between", "logout first"} {
 			t.Run(name+", "+order, func(t *testing.T) {
 				t.Parallel()
-				h, token := newHouse(t), token
+				h, token := newFixture(t), token
 				v, who := someone(), h.identity("alice")
 				who.Provider, who.SaidAt = "iss\x00s1", h.now()
 				it := h.begin(asking(h.c), v, StepLogin)
@@ -251,7 +254,7 @@ func TestALoginInTheSecondOfAProvidersLogoutIsRefusedOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			h := newHouse(t)
+			h := newFixture(t)
 			second := h.now()
 			logout := func(id string) {
 				t.Helper()

@@ -17,17 +17,17 @@ import (
 	"github.com/mintage/mintage/internal/store/sqlite"
 )
 
-// A house is a data directory with a store that has changed since its backup.
-type house struct {
+// A fixture is a data directory with a store that has changed since its backup.
+type fixture struct {
 	dir, file  string
 	kept, lost grant.Grant // kept is in the backup, lost is not
 	declared   grant.Restore
 	t          *testing.T
 }
 
-func newHouse(t *testing.T) house {
+func newFixture(t *testing.T) fixture {
 	t.Helper()
-	h := house{dir: t.TempDir(), file: filepath.Join(t.TempDir(), "backup"), t: t,
+	h := fixture{dir: t.TempDir(), file: filepath.Join(t.TempDir(), "backup"), t: t,
 		declared: grant.Restore{Backup: base, At: base + 1, Until: base + 2}}
 	st := create(t, h.dir)
 	h.kept = put(t, st, 1)[0]
@@ -45,19 +45,19 @@ func newHouse(t *testing.T) house {
 // invitation is an invitation to the console.
 var invitation = store.Document{Kind: store.DocumentConsoleInvitation, Key: store.KeyOf(store.DocumentConsoleInvitation, "", "x"), Version: 1, ExpiresAt: grant.Never, Body: []byte("{}")}
 
-// twin returns a copy of h for another test.
-func (h house) twin(t *testing.T) house {
+// copyOf returns a copy of h for another test.
+func (h fixture) copyOf(t *testing.T) fixture {
 	t.Helper()
 	t.Parallel()
-	twin := h
-	twin.t, twin.dir = t, t.TempDir()
-	if err := os.CopyFS(twin.dir, os.DirFS(h.dir)); err != nil {
+	copyOf := h
+	copyOf.t, copyOf.dir = t, t.TempDir()
+	if err := os.CopyFS(copyOf.dir, os.DirFS(h.dir)); err != nil {
 		t.Fatal(err)
 	}
-	return twin
+	return copyOf
 }
 
-func (h house) prepare() *restore.Replacement {
+func (h fixture) prepare() *restore.Replacement {
 	h.t.Helper()
 	b := openBackup(h.t, h.file)
 	r, err := restore.Prepare(h.t.Context(), h.dir, b, ignore)
@@ -74,7 +74,7 @@ var restored = store.Event{At: base, Name: store.EventRestored, About: "store"}
 func asItIs(store.Store) error { return nil }
 
 // restore executes all steps of the command, up to the one that fails.
-func (h house) restore(onStep func(string) error) (kept []string, err error) {
+func (h fixture) restore(onStep func(string) error) (kept []string, err error) {
 	h.t.Helper()
 	r := h.prepare()
 	r.OnStep(onStep)
@@ -91,7 +91,7 @@ func (h house) restore(onStep func(string) error) (kept []string, err error) {
 func always(string) error { return nil }
 
 // isOld and isNew check all of a store's contents for one of the two states.
-func (h house) isOld(dir string) {
+func (h fixture) isOld(dir string) {
 	h.t.Helper()
 	st := create(h.t, dir)
 	defer st.Close()
@@ -102,7 +102,7 @@ func (h house) isOld(dir string) {
 	}
 }
 
-func (h house) isNew() {
+func (h fixture) isNew() {
 	h.t.Helper()
 	st := create(h.t, h.dir)
 	defer st.Close()
@@ -142,7 +142,7 @@ func tablesOf(t *testing.T, dir string) (list []string) {
 }
 
 // keptIsOld opens the files that were kept as a store.
-func (h house) keptIsOld(kept []string) {
+func (h fixture) keptIsOld(kept []string) {
 	h.t.Helper()
 	dir := h.t.TempDir()
 	for _, name := range kept {
@@ -163,7 +163,7 @@ func (h house) keptIsOld(kept []string) {
 
 func TestARestoreReplacesTheStoreAndKeepsTheOldOne(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	kept, err := h.restore(always)
 	if err != nil || len(kept) != 1 || filepath.Base(kept[0]) != "mintage.db.before-20231114T221320Z" {
 		t.Fatalf("%v, %v", kept, err)
@@ -180,7 +180,7 @@ func TestARestoreReplacesTheStoreAndKeepsTheOldOne(t *testing.T) {
 
 func TestABackupIsInstalledWhereThereIsNoStore(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	for _, end := range []string{"", "-wal", "-shm"} {
 		if err := os.Remove(filepath.Join(h.dir, sqlite.FileName+end)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			t.Fatal(err)
@@ -204,7 +204,7 @@ func TestABackupIsInstalledWhereThereIsNoStore(t *testing.T) {
 }
 
 // steps returns the names of all steps.
-func (h house) steps(t *testing.T) (list []string) {
+func (h fixture) steps(t *testing.T) (list []string) {
 	t.Helper()
 	dir := t.TempDir()
 	if err := os.CopyFS(dir, os.DirFS(h.dir)); err != nil {
@@ -223,10 +223,10 @@ func (h house) steps(t *testing.T) (list []string) {
 func TestACrashAtAnyStepLeavesOneStoreWholeAndTheSameCommandEndsIt(t *testing.T) {
 	t.Parallel()
 	crash := errors.New("crash")
-	model := newHouse(t)
+	model := newFixture(t)
 	for _, stop := range model.steps(t) {
 		t.Run(stop, func(t *testing.T) {
-			h := model.twin(t)
+			h := model.copyOf(t)
 			if _, err := h.restore(func(name string) error {
 				if name == stop {
 					return crash
@@ -257,7 +257,7 @@ func TestACrashAtAnyStepLeavesOneStoreWholeAndTheSameCommandEndsIt(t *testing.T)
 }
 
 // damageStore damages a store so that SQLite cannot checkpoint its log.
-func damageStore(h house) {
+func damageStore(h fixture) {
 	h.t.Helper()
 	path := filepath.Join(h.dir, sqlite.FileName)
 	for name, text := range map[string]string{path: "no database at all", path + "-wal": "its log"} {
@@ -270,11 +270,11 @@ func damageStore(h house) {
 func TestOfADamagedStoreNothingIsLostAndNobodyServesTheHalfOfIt(t *testing.T) {
 	t.Parallel()
 	crash := errors.New("crash")
-	model := newHouse(t)
+	model := newFixture(t)
 	damageStore(model)
 	for _, stop := range append(model.steps(t), "none") {
 		t.Run(stop, func(t *testing.T) {
-			h := model.twin(t)
+			h := model.copyOf(t)
 			seen := false
 			_, err := h.restore(func(name string) error {
 				if name == stop {
@@ -333,7 +333,7 @@ func TestOfADamagedStoreNothingIsLostAndNobodyServesTheHalfOfIt(t *testing.T) {
 
 func TestAStoreThatACommandHasOpenIsNotReplaced(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	st := create(t, h.dir)
 	r := h.prepare()
 	if err := r.Declare(t.Context(), asItIs, h.declared, restored); err != nil {
@@ -369,7 +369,7 @@ func TestAStoreThatACommandHasOpenIsNotReplaced(t *testing.T) {
 // A command that opens the store during the switch must not continue with the old file.
 func TestACommandThatComesDuringTheSwitchDoesNotWriteToTheOldStore(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	opened := make(chan error, 1)
 	_, err := h.restore(func(name string) error {
 		if name == "switch" {

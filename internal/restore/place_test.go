@@ -30,7 +30,7 @@ func TestARestoreByRootLeavesAStoreThatTheServerCanOpen(t *testing.T) {
 	if os.Getuid() == 0 {
 		server, other = [2]int{12345, 23456}, [2]int{12346, 23457}
 	}
-	model := newHouse(t)
+	model := newFixture(t)
 	give := func(t *testing.T, path string, to [2]int) {
 		t.Helper()
 		if err := os.Chown(path, to[0], to[1]); err != nil {
@@ -39,20 +39,20 @@ func TestARestoreByRootLeavesAStoreThatTheServerCanOpen(t *testing.T) {
 	}
 	for _, tt := range []struct {
 		name   string
-		before func(t *testing.T, h house)
+		before func(t *testing.T, h fixture)
 		stop   string
 	}{
-		{"over a store", func(t *testing.T, h house) {
+		{"over a store", func(t *testing.T, h fixture) {
 			give(t, h.dir, other)
 			give(t, filepath.Join(h.dir, sqlite.FileName), server)
 		}, ""},
-		{"where there is none", func(t *testing.T, h house) {
+		{"where there is none", func(t *testing.T, h fixture) {
 			give(t, h.dir, server)
 			if err := os.Remove(filepath.Join(h.dir, sqlite.FileName)); err != nil {
 				t.Fatal(err)
 			}
 		}, ""},
-		{"interrupted", func(t *testing.T, h house) {
+		{"interrupted", func(t *testing.T, h fixture) {
 			give(t, h.dir, server)
 			damageStore(h)
 			for _, end := range []string{"", "-wal"} {
@@ -61,7 +61,7 @@ func TestARestoreByRootLeavesAStoreThatTheServerCanOpen(t *testing.T) {
 		}, "switch"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			h := model.twin(t)
+			h := model.copyOf(t)
 			tt.before(t, h)
 			release, err := sqlite.Lock(h.dir)
 			if err != nil {
@@ -100,9 +100,9 @@ func TestARestoreByRootLeavesAStoreThatTheServerCanOpen(t *testing.T) {
 // A second name could be deleted as a kept store, or written to as the store.
 func TestARestoreThatFailsLeavesNoSecondNameOfTheStore(t *testing.T) {
 	t.Parallel()
-	model := newHouse(t)
+	model := newFixture(t)
 	fault := errors.New("fault")
-	noSecond := func(t *testing.T, h house) {
+	noSecond := func(t *testing.T, h fixture) {
 		t.Helper()
 		if names, err := filepath.Glob(filepath.Join(h.dir, "*.before-*")); err != nil || len(names) > 0 {
 			t.Errorf("%v is left, %v", names, err)
@@ -110,7 +110,7 @@ func TestARestoreThatFailsLeavesNoSecondNameOfTheStore(t *testing.T) {
 	}
 	for _, stop := range []string{"keep mintage.db", "make that durable", "switch"} {
 		t.Run(stop, func(t *testing.T) {
-			h := model.twin(t)
+			h := model.copyOf(t)
 			if _, err := h.restore(func(step string) error {
 				if step == stop {
 					return fault
@@ -124,7 +124,7 @@ func TestARestoreThatFailsLeavesNoSecondNameOfTheStore(t *testing.T) {
 		})
 	}
 	t.Run("the rename fails", func(t *testing.T) {
-		h := model.twin(t)
+		h := model.copyOf(t)
 		if _, err := h.restore(func(step string) error {
 			if step == "switch" {
 				return os.Remove(filepath.Join(h.dir, sqlite.FileName+".restoring"))
@@ -137,7 +137,7 @@ func TestARestoreThatFailsLeavesNoSecondNameOfTheStore(t *testing.T) {
 		h.isOld(h.dir)
 	})
 	t.Run("it is stopped", func(t *testing.T) {
-		h := model.twin(t)
+		h := model.copyOf(t)
 		ctx, stop := context.WithCancel(t.Context())
 		r := h.prepare()
 		r.OnStep(func(step string) error {
@@ -157,7 +157,7 @@ func TestARestoreThatFailsLeavesNoSecondNameOfTheStore(t *testing.T) {
 	})
 	for _, stop := range []string{"keep mintage.db-wal", "mark the directory", "remove mintage.db-shm"} {
 		t.Run("damaged: "+stop, func(t *testing.T) {
-			h := model.twin(t)
+			h := model.copyOf(t)
 			damageStore(h)
 			if _, err := h.restore(func(step string) error {
 				if step == stop {
@@ -171,7 +171,7 @@ func TestARestoreThatFailsLeavesNoSecondNameOfTheStore(t *testing.T) {
 		})
 	}
 	t.Run("what has the name already stays", func(t *testing.T) {
-		h := model.twin(t)
+		h := model.copyOf(t)
 		aside := filepath.Join(h.dir, "mintage.db.before-x")
 		if err := os.WriteFile(aside, []byte("precious"), 0o600); err != nil {
 			t.Fatal(err)

@@ -45,7 +45,7 @@ func crash(t *testing.T, dir string) string {
 
 func TestWhatARestoreWouldCostIsToldWithoutAChangeOnTheDisk(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	st := create(t, h.dir) // in use, so what follows is in its write-ahead log
 	put(t, st, 1)
 	b := openBackup(t, h.file)
@@ -108,7 +108,7 @@ func TestWhatARestoreWouldCostIsToldWithoutAChangeOnTheDisk(t *testing.T) {
 }
 
 // emptied truncates the store's file and returns its write-ahead log.
-func (h house) emptied() (log string) {
+func (h fixture) emptied() (log string) {
 	h.t.Helper()
 	gone := h.t.TempDir()
 	put(h.t, create(h.t, gone), 20)
@@ -124,7 +124,7 @@ func (h house) emptied() (log string) {
 
 func TestTheLogOfAnEmptyFileIsKept(t *testing.T) {
 	t.Parallel()
-	h := newHouse(t)
+	h := newFixture(t)
 	log := h.emptied()
 	for name, try := range map[string]func(context.Context, string) (*sqlite.Store, error){"server": sqlite.Create, "command": sqlite.Open} {
 		if st, err := try(t.Context(), h.dir); err == nil || !strings.Contains(err.Error(), "move both files away and restore a backup") {

@@ -16,11 +16,11 @@ import (
 // TestAnExpiredLoginOfOurOwnPagesLeadsBackThere: an expired login for one of the server's
 // own pages leads back to that page, and not to an application.
 func TestAnExpiredLoginOfOurOwnPagesLeadsBackThere(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.browser()
-	for link, begin := range map[string]func() sight{
-		`href="/account/connections">Sign in again</a>`: func() sight { return b.follow(b.get(connectionsURL)) },
-		`href="/device">Connect a device</a>`:           func() sight { return b.follow(b.post(publicURL+web.DevicePath, "user_code=BCDF-GHJK")) },
+	for link, begin := range map[string]func() shownPage{
+		`href="/account/connections">Sign in again</a>`: func() shownPage { return b.follow(b.get(connectionsURL)) },
+		`href="/device">Connect a device</a>`:           func() shownPage { return b.follow(b.post(publicURL+web.DevicePath, "user_code=BCDF-GHJK")) },
 	} {
 		page := begin().at(t, login.StepLogin)
 		r.kit.Clock.Advance(11 * time.Minute)
@@ -43,13 +43,13 @@ func TestAnExpiredLoginOfOurOwnPagesLeadsBackThere(t *testing.T) {
 // TestAnEndedAnswerToADeviceLeadsBackThere: the user of a device came to us from a device,
 // and not from an application that can be gone back to.
 func TestAnEndedAnswerToADeviceLeadsBackThere(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	r.user("bob")
 	cli := r.client(client.Registration{ID: "cli", Settings: store.Settings{Name: "Terminal", GrantTypes: []string{store.GrantDeviceCode, store.GrantRefreshToken}}})
-	for name, end := range map[string]func(*browser, sight){
-		"too late":     func(*browser, sight) { r.kit.Clock.Advance(11 * time.Minute) },
-		"another user": func(b *browser, _ sight) { b.post(logoutURL); b.logIn(b.open(connectionsURL), "bob", password) },
-		"answered otherwise": func(b *browser, page sight) {
+	for name, end := range map[string]func(*browser, shownPage){
+		"too late":     func(*browser, shownPage) { r.kit.Clock.Advance(11 * time.Minute) },
+		"another user": func(b *browser, _ shownPage) { b.post(logoutURL); b.logIn(b.open(connectionsURL), "bob", password) },
+		"answered otherwise": func(b *browser, page shownPage) {
 			b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=deny")
 		},
 	} {

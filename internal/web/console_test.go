@@ -18,7 +18,7 @@ func TestAnOperatorSignsInAtTheProvider(t *testing.T) {
 	const consoleURL, challenge = "https://console.example/signed-in?ticket=t", "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM"
 	p := newProvider(t)
 	var admitted []login.Identity
-	r := newRoom(t, atProvider(p), func(r *room, c *choice) {
+	r := newFixture(t, atProvider(p), func(r *fixture, c *choice) {
 		c.Authorizer.Console = &login.Console{URL: "https://console.example", ACRValues: "gold silver", Claims: []string{"groups"}, Admit: func(of string, who login.Identity) (store.Document, string, error) {
 			if of != challenge {
 				t.Errorf("the challenge is %q", of)
@@ -90,7 +90,7 @@ func TestAnOperatorSignsInAtTheProvider(t *testing.T) {
 func TestAnOperatorSignsInAtAPortal(t *testing.T) {
 	t.Parallel()
 	const consoleURL = "https://console.example/signed-in?ticket=t"
-	r := newRoom(t, handoff, func(r *room, c *choice) {
+	r := newFixture(t, handoff, func(r *fixture, c *choice) {
 		c.Authorizer.Console = &login.Console{Admit: func(string, login.Identity) (store.Document, string, error) {
 			return store.Document{Kind: store.DocumentConsoleTicket, Key: store.KeyOf(store.DocumentConsoleTicket, "", "t"), Version: 1, ExpiresAt: r.kit.At().Add(time.Minute), Body: []byte("{}")}, consoleURL, nil
 		}}

@@ -7,7 +7,7 @@ import (
 
 // TestABrowserWithoutCookiesIsSentToNoApplication: the page cannot know where its user began.
 func TestABrowserWithoutCookiesIsSentToNoApplication(t *testing.T) {
-	r := newRoom(t)
+	r := newFixture(t)
 	at := r.browser().get(connectionsURL).to()
 	for name, b := range map[string]*browser{"no cookies": r.browser(), "another browser": r.signedIn("alice")} {
 		if s := b.get(at); s.StatusCode < 400 || strings.Contains(s.body, "Go back to the application") || !strings.Contains(s.body, "Go back to where you began") {

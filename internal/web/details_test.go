@@ -23,11 +23,11 @@ import (
 func TestRequestsWithoutTLSOrAfterFailuresAreRefused(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p), func(_ *room, c *choice) { c.limits.AddressFailures = 1 })
+	r := newFixture(t, atProvider(p), func(_ *fixture, c *choice) { c.limits.AddressFailures = 1 })
 	b := r.signedIn("alice", func(who *login.Identity) { who.Subject, who.Provider = "people:42", p.url+"\x00s1" })
 	try := func(why string, status int) {
 		t.Helper()
-		for name, s := range map[string]sight{
+		for name, s := range map[string]shownPage{
 			"authorize": b.get(asking(r.shop)), "interaction": b.get(interactionURL + "?id=x"), "connections": b.get(connectionsURL), "logout": b.post(logoutURL),
 			"end_session": b.get(endSessionURL), "callback": b.get(callbackURL + "?state=x"),
 			"logout of the provider": b.post(publicURL+"/oauth2/backchannel_logout", "logout_token="+p.logoutToken("j", "s1")),
@@ -49,7 +49,7 @@ func TestRequestsWithoutTLSOrAfterFailuresAreRefused(t *testing.T) {
 // A session records how and when the user was authenticated, and by which user record.
 func TestASessionRecordsItsLogin(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	session := func(b *browser) *login.Session {
 		t.Helper()
 		s := must(r.Authorizer.Session(t.Context(), b.cookies[sessionName]))
@@ -82,18 +82,20 @@ func TestASessionRecordsItsLogin(t *testing.T) {
 // password is wrong.
 func TestTheThrottledFormSaysForHowLong(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, func(_ *room, c *choice) { c.Users.SetFailures(1) })
+	r := newFixture(t, func(_ *fixture, c *choice) { c.Users.SetFailures(1) })
 	code := r.secondFactor("alice")
 	b := r.browser()
 	page := b.open(asking(r.shop)).at(t, login.StepLogin)
 	factor := b.follow(b.logIn(page, "alice", password)).at(t, login.StepSecondFactor)
 	again := b.open(asking(r.shop)).at(t, login.StepLogin)
 	for name, c := range map[string]struct {
-		wrong, right func() sight
+		wrong, right func() shownPage
 	}{
-		"password": {func() sight { return b.logIn(again, "alice", "wrong") }, func() sight { return b.logIn(again, "alice", password) }},
-		"code": {func() sight { return b.post(interactionURL, "id="+factor.field("id"), "step=second_factor", "code=1") },
-			func() sight {
+		"password": {func() shownPage { return b.logIn(again, "alice", "wrong") }, func() shownPage { return b.logIn(again, "alice", password) }},
+		"code": {func() shownPage {
+			return b.post(interactionURL, "id="+factor.field("id"), "step=second_factor", "code=1")
+		},
+			func() shownPage {
 				return b.post(interactionURL, "id="+factor.field("id"), "step=second_factor", "code="+code())
 			}},
 	} {
@@ -111,7 +113,7 @@ func TestTheThrottledFormSaysForHowLong(t *testing.T) {
 // An error page names the client if the request identifies it.
 func TestThePageAboutAnErrorNamesTheClient(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.signedIn("alice")
 	for name, address := range map[string]string{
 		"authorize":   asking(r.shop, "redirect_uri=https://evil.example/"),
@@ -134,7 +136,7 @@ func TestThePageAboutAnErrorNamesTheClient(t *testing.T) {
 // user submits.
 func TestAnErrorThatAClientTakesByPOST(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, func(_ *room, c *choice) { c.ErrorPage = true })
+	r := newFixture(t, func(_ *fixture, c *choice) { c.ErrorPage = true })
 	s := r.browser().get(asking(r.shop, "scope=unknown", "response_mode=form_post"))
 	if !strings.Contains(s.body, `action="`+redirectURI+`"`) || s.field("error") != "invalid_scope" || s.field("state") != "st" || strings.Contains(s.body, "<script") {
 		t.Errorf("status %d, error %q, state %q", s.StatusCode, s.field("error"), s.field("state"))
@@ -147,10 +149,10 @@ func TestAnErrorThatAClientTakesByPOST(t *testing.T) {
 // The consent page lists new scopes and those granted before, each once.
 func TestTheConsentPageMarksNewScopes(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	c := r.client(client.Registration{ID: "c", Settings: store.Settings{Name: "C", Scope: "alpha bravo charlie"}})
 	b := r.signedIn("alice")
-	count := func(s sight, name string) int { return strings.Count(s.body, name) }
+	count := func(s shownPage, name string) int { return strings.Count(s.body, name) }
 	first := b.open(asking(c, "scope=alpha bravo")).at(t, login.StepConsent)
 	b.post(interactionURL, "id="+first.field("id"), "step=consent", "decision=allow")
 	second := b.open(asking(c, "scope=alpha charlie")).at(t, login.StepConsent)
@@ -158,7 +160,7 @@ func TestTheConsentPageMarksNewScopes(t *testing.T) {
 		t.Errorf("alpha %d, then %d; charlie %d; bravo %d, then %d", count(first, "alpha"), count(second, "alpha"), count(second, "charlie"), count(first, "bravo"), count(second, "bravo"))
 	}
 	plain := b.open(asking(r.shop, "scope=a")).at(t, login.StepConsent)
-	if marked := func(s sight) bool { return strings.Contains(s.body, `class="new"`) }; marked(first) || marked(plain) || !marked(second) {
+	if marked := func(s shownPage) bool { return strings.Contains(s.body, `class="new"`) }; marked(first) || marked(plain) || !marked(second) {
 		t.Errorf("marked as new: %t, %t, %t", marked(first), marked(plain), marked(second))
 	}
 }
@@ -166,7 +168,7 @@ func TestTheConsentPageMarksNewScopes(t *testing.T) {
 // The list of connections shows when each was last used.
 func TestAConnectionSaysWhenItWasUsed(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.signedIn("alice")
 	code := b.agree(asking(r.shop)).query().Get("code")
 	times := func() int { return strings.Count(r.signedIn("alice").get(connectionsURL).body, "<time") }
@@ -181,7 +183,7 @@ func TestAConnectionSaysWhenItWasUsed(t *testing.T) {
 func TestALoginAtTheProviderEndsTheSessionOfAnotherUser(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p))
+	r := newFixture(t, atProvider(p))
 	b := r.signedIn("alice")
 	before := b.cookies[sessionName]
 	redeemed := 0
@@ -216,7 +218,7 @@ func TestALoginAtTheProviderEndsTheSessionOfAnotherUser(t *testing.T) {
 func TestASubjectOfTheProviderThatIsNotASCII(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p, func(c *upstream.Config) { c.SubjectPrefix = "" }))
+	r := newFixture(t, atProvider(p, func(c *upstream.Config) { c.SubjectPrefix = "" }))
 	p.claims["sub"] = strings.Repeat("ü", 40)
 	for scope, want := range map[string]bool{"a": true, "openid": false} {
 		b := r.browser()
@@ -232,13 +234,13 @@ func TestASubjectOfTheProviderThatIsNotASCII(t *testing.T) {
 func TestALogoutTokenAboutAnotherSubject(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p))
+	r := newFixture(t, atProvider(p))
 	session := "s1"
 	signedIn := func() *browser {
 		return r.signedIn("alice", func(who *login.Identity) { who.Subject, who.Provider = "people:42", p.url+"\x00s1" })
 	}
 	b := signedIn()
-	send := func(id, sub string) sight {
+	send := func(id, sub string) shownPage {
 		p.claims["sub"] = sub
 		return r.browser().post(publicURL+"/oauth2/backchannel_logout", "logout_token="+p.logoutToken(id, session))
 	}
@@ -263,7 +265,7 @@ func TestALogoutThatIsPassedOnIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	passing := atProvider(p, func(c *upstream.Config) { c.LogoutURL = logoutURL })
-	r := newRoom(t, passing)
+	r := newFixture(t, passing)
 	b := r.signedIn("alice")
 	page := b.open(endSessionURL+"?client_id=shop&post_logout_redirect_uri="+afterLogout).at(t, stepLogout)
 	s := b.post(interactionURL, "id="+page.field("id"), "step=logout", "action=logout")
@@ -273,7 +275,7 @@ func TestALogoutThatIsPassedOnIsStoredOnce(t *testing.T) {
 	if b.cookies[sessionName] != "" {
 		t.Error("the cookie of the session is still there")
 	}
-	r = newRoom(t, passing, func(_ *room, c *choice) { c.limits.Interactions = 3 })
+	r = newFixture(t, passing, func(_ *fixture, c *choice) { c.limits.Interactions = 3 })
 	for i, want := range []string{p.url, p.url, afterLogout} {
 		b := r.signedIn("alice")
 		hint := b.hint(r.shop) // the first login also begins an interaction, for the consent
@@ -287,7 +289,7 @@ func TestALogoutThatIsPassedOnIsStoredOnce(t *testing.T) {
 // because the status does not show it.
 func TestAFaultThatIsReportedToTheClientIsLogged(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.signedIn("alice")
 	r.meanwhile(func() { r.kit.Faulty.Inject(storetest.Document, 1, storetest.Lost) })
 	s := b.get(asking(r.shop, "prompt=none"))
@@ -303,7 +305,7 @@ func TestAFaultThatIsReportedToTheClientIsLogged(t *testing.T) {
 // form.
 func TestDuplicateAndMalformedCookies(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.signedIn("alice")
 	own := b.cookies[sessionName]
 	b.header["Cookie"], b.cookies[sessionName] = sessionName+"="+own, "planted"
@@ -325,25 +327,27 @@ func TestContentsOfTheErrorPage(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	for name, c := range map[string]struct {
-		choose []func(*room, *choice)
-		do     func(*room, *browser) sight
+		choose []func(*fixture, *choice)
+		do     func(*fixture, *browser) shownPage
 		status int
 		has    []string
 		back   bool
 	}{
-		"a redirect URI that is not registered": {do: func(r *room, b *browser) sight { return b.get(asking(r.shop, "redirect_uri=https://evil.example/")) },
+		"a redirect URI that is not registered": {do: func(r *fixture, b *browser) shownPage {
+			return b.get(asking(r.shop, "redirect_uri=https://evil.example/"))
+		},
 			status: http.StatusBadRequest, has: []string{"Shop", "invalid_request", "redirect_uri not registered"}},
-		"a store that does not answer": {do: func(r *room, b *browser) sight {
+		"a store that does not answer": {do: func(r *fixture, b *browser) shownPage {
 			r.kit.Faulty.Inject(storetest.CommitDocument, 1, storetest.Lost)
 			return b.get(asking(r.shop))
 		}, status: http.StatusServiceUnavailable, has: []string{"temporarily_unavailable"}},
-		"a provider that is down": {choose: []func(*room, *choice){atProvider(p)}, do: func(r *room, b *browser) sight {
+		"a provider that is down": {choose: []func(*fixture, *choice){atProvider(p)}, do: func(r *fixture, b *browser) shownPage {
 			state := p.sent(b.open(asking(r.shop)))
 			p.down = true
 			b.header["Sec-Fetch-Site"] = "cross-site"
 			return b.get(callbackURL + "?code=c&state=" + state)
 		}, status: http.StatusBadGateway, has: []string{"Shop"}, back: true},
-		"a provider that is down, and the account pages": {choose: []func(*room, *choice){atProvider(p)}, do: func(r *room, b *browser) sight {
+		"a provider that is down, and the account pages": {choose: []func(*fixture, *choice){atProvider(p)}, do: func(r *fixture, b *browser) shownPage {
 			state := p.sent(b.open(connectionsURL))
 			p.down = true
 			b.header["Sec-Fetch-Site"] = "cross-site"
@@ -351,7 +355,7 @@ func TestContentsOfTheErrorPage(t *testing.T) {
 		}, status: http.StatusBadGateway},
 	} {
 		p.down = false
-		r := newRoom(t, c.choose...)
+		r := newFixture(t, c.choose...)
 		s := c.do(r, r.browser())
 		id := s.Header.Get("X-Request-Id")
 		for _, text := range append(c.has, id) {

@@ -21,21 +21,21 @@ func TestADeviceOfAUserWhoSignsInElsewhere(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	for name, elsewhere := range map[string]struct {
-		choose  func(*room, *choice)
-		signIn  func(r *room, b *browser, s sight) sight
+		choose  func(*fixture, *choice)
+		signIn  func(r *fixture, b *browser, s shownPage) shownPage
 		subject string
 		at      string // address of the login in the form-action policy
 	}{
-		"provider": {atProvider(p), func(_ *room, b *browser, s sight) sight {
+		"provider": {atProvider(p), func(_ *fixture, b *browser, s shownPage) shownPage {
 			return b.follow(b.get(callbackURL + "?code=c&state=" + p.sent(s)))
 		}, "people:42", " " + p.url},
-		"portal": {handoff, func(r *room, b *browser, s sight) sight {
+		"portal": {handoff, func(r *fixture, b *browser, s shownPage) shownPage {
 			next := must(r.Authorizer.AcceptLogin(t.Context(), s.query().Get("challenge"), login.Identity{Subject: "42", Name: "Ulla"}))
 			return b.follow(b.get(next))
 		}, "42", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRoom(t, elsewhere.choose)
+			r := newFixture(t, elsewhere.choose)
 			cli := r.client(client.Registration{ID: "cli", Settings: store.Settings{Name: "Terminal", FirstParty: true, GrantTypes: []string{store.GrantDeviceCode, store.GrantRefreshToken}}})
 			devices := issuer.DeviceCodes{Issuer: r.kit.Issuer}
 			asked := must(devices.DeviceAuthorization(t.Context(), &cli, issuer.DeviceRequest{Scope: "openid a", From: netip.MustParseAddr("192.0.2.7")}))
@@ -46,7 +46,7 @@ func TestADeviceOfAUserWhoSignsInElsewhere(t *testing.T) {
 			b := r.browser()
 			// Chromium applies form-action to redirects of a form too, so the policy must
 			// allow the login.
-			for name, s := range map[string]sight{"the first": b.get(publicURL + web.DevicePath), "after a wrong code": b.post(publicURL+web.DevicePath, "user_code=x")} {
+			for name, s := range map[string]shownPage{"the first": b.get(publicURL + web.DevicePath), "after a wrong code": b.post(publicURL+web.DevicePath, "user_code=x")} {
 				if csp := s.Header.Get("Content-Security-Policy"); !strings.Contains(csp, "form-action 'self' https:"+elsewhere.at+";") {
 					t.Errorf("the form of the code, %s: %s", name, csp)
 				}

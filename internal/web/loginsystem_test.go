@@ -17,7 +17,7 @@ import (
 func TestTheClientsParametersReachTheProvider(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p))
+	r := newFixture(t, atProvider(p))
 	all := []string{"login_hint", "ui_locales", "acr_values", "max_age", "prompt"}
 	for asked, want := range map[string]map[string]string{
 		"":                             {},
@@ -58,7 +58,7 @@ func TestTheClientsParametersReachTheProvider(t *testing.T) {
 func TestAnOldLoginAtTheProviderIsRefused(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p))
+	r := newFixture(t, atProvider(p))
 	for age, want := range map[time.Duration]int{time.Minute: http.StatusSeeOther, time.Hour: http.StatusBadGateway} {
 		b := r.browser()
 		p.claims["auth_time"] = p.now().Add(-age).Unix()
@@ -73,7 +73,7 @@ func TestAnOldLoginAtTheProviderIsRefused(t *testing.T) {
 func TestTheSessionContainsTheProvidersClaims(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p, func(c *upstream.Config) { c.Claims = map[string]string{"email": "mail"} }))
+	r := newFixture(t, atProvider(p, func(c *upstream.Config) { c.Claims = map[string]string{"email": "mail"} }))
 	authTime := p.now().Add(-time.Minute).Truncate(time.Second)
 	p.claims = map[string]any{
 		"name": "Ulla", "mail": "u@people.example", "auth_time": authTime.Unix(), "acr": "gold", "amr": []string{"hwk", "pin"}, "sid": "s1",
@@ -120,7 +120,7 @@ func TestTheSessionContainsTheProvidersClaims(t *testing.T) {
 func TestAnAnswerOfTheProviderInAnotherBrowser(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p))
+	r := newFixture(t, atProvider(p))
 	b, victim := r.browser(), r.browser()
 	state := p.sent(b.open(asking(r.shop)))
 	before := p.nonce
@@ -153,9 +153,11 @@ func TestAnAnswerOfTheProviderInAnotherBrowser(t *testing.T) {
 func TestALogoutTokenOfTheProvider(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p))
+	r := newFixture(t, atProvider(p))
 	b := r.signedIn("alice", func(who *login.Identity) { who.Subject, who.Provider = "people:42", p.url+"\x00s1" })
-	send := func(pairs ...string) sight { return r.browser().post(publicURL+"/oauth2/backchannel_logout", pairs...) }
+	send := func(pairs ...string) shownPage {
+		return r.browser().post(publicURL+"/oauth2/backchannel_logout", pairs...)
+	}
 	good := p.logoutToken("j1", "s1")
 	forger := newProvider(t)
 	forger.now, forger.url = p.now, p.url
@@ -187,7 +189,7 @@ func TestALogoutTokenOfTheProvider(t *testing.T) {
 // with the verifier.
 func TestAPortal(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, handoff)
+	r := newFixture(t, handoff)
 	b := r.browser()
 	s := b.open(asking(r.shop, "ui_locales=ja"))
 	q := s.query()
@@ -226,7 +228,7 @@ func TestAPortal(t *testing.T) {
 
 func TestClaimsOfABuiltInUser(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	if c := must(r.Claims(t.Context(), "s-alice")); string(c["name"]) != `"User alice"` {
 		t.Errorf("claims %s", c)
 	}
@@ -239,11 +241,11 @@ func TestClaimsOfABuiltInUser(t *testing.T) {
 // target of the form.
 func TestAResponseByPOST(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.signedIn("alice")
 	address := asking(r.shop, "response_mode=form_post", "state=a b&c")
 	page := b.open(address).at(t, login.StepConsent)
-	for _, s := range []sight{
+	for _, s := range []shownPage{
 		b.post(interactionURL, "id="+page.field("id"), "step=consent", "decision=allow", "remember=yes"), b.get(address),
 		b.get(asking(r.shop, "response_mode=form_post", "prompt=none", "state=a b&c", "scope=b")),
 	} {
@@ -260,12 +262,12 @@ func TestAResponseByPOST(t *testing.T) {
 // Every page forbids frames, scripts and caches, whatever its status.
 func TestHeadersOfEveryPage(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.signedIn("alice")
 	stranger := r.browser()
 	stranger.header["Sec-Fetch-Site"] = "cross-site"
 	consent := b.open(asking(r.shop)).at(t, login.StepConsent)
-	for name, s := range map[string]sight{
+	for name, s := range map[string]shownPage{
 		"login": r.browser().open(asking(r.shop)), "consent": consent, "connections": b.get(connectionsURL), "logout": b.get(logoutURL), "signed out": r.browser().get(logoutURL),
 		"a client's logout": b.open(endSessionURL + "?client_id=shop"), "error": b.get(asking(r.shop, "redirect_uri=https://evil.example/")), "unknown": b.get(interactionURL + "?id=x"),
 		"cross-site": stranger.do("POST", logoutURL, url.Values{}), "method": b.do("PUT", connectionsURL, nil), "expired": b.get(interactionURL),
@@ -292,7 +294,7 @@ func TestHeadersOfEveryPage(t *testing.T) {
 
 func TestRedirectsByTheAddressAlone(t *testing.T) {
 	t.Parallel()
-	b := newRoom(t).browser()
+	b := newFixture(t).browser()
 	b.header["Accept"] = "text/html"
 	for path, want := range map[string]int{"/": 303, "/account": 303, "/account/": 303, "/nothing": 404} {
 		s := b.get(publicURL + path)
@@ -307,16 +309,16 @@ func TestThePageToSignOut(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
 	for name, c := range map[string]struct {
-		choose     []func(*room, *choice)
+		choose     []func(*fixture, *choice)
 		everywhere bool
 		policy     string
 	}{
 		"here":          {nil, false, "form-action 'self';"},
-		"everywhere":    {[]func(*room, *choice){everywhere(nil)}, true, "form-action 'self';"},
-		"passed on":     {[]func(*room, *choice){atProvider(p, func(c *upstream.Config) { c.LogoutURL = logoutURL })}, false, "form-action 'self' https: " + p.url + ";"},
-		"not passed on": {[]func(*room, *choice){atProvider(p)}, false, "form-action 'self';"},
+		"everywhere":    {[]func(*fixture, *choice){everywhere(nil)}, true, "form-action 'self';"},
+		"passed on":     {[]func(*fixture, *choice){atProvider(p, func(c *upstream.Config) { c.LogoutURL = logoutURL })}, false, "form-action 'self' https: " + p.url + ";"},
+		"not passed on": {[]func(*fixture, *choice){atProvider(p)}, false, "form-action 'self';"},
 	} {
-		r := newRoom(t, c.choose...)
+		r := newFixture(t, c.choose...)
 		b := r.signedIn("alice")
 		s := b.get(logoutURL)
 		if c := b.r.signedIn("alice"); r.Upstream != nil && name == "not passed on" && c.post(logoutURL).to() != logoutURL {
@@ -339,7 +341,7 @@ func TestThePageToSignOut(t *testing.T) {
 			t.Errorf("%s: the form of the session does not end it", name)
 		}
 	}
-	r := newRoom(t)
+	r := newFixture(t)
 	r.user("bob")
 	b := r.signedIn("alice")
 	page := b.open(endSessionURL+"?client_id=shop").at(t, stepLogout)
@@ -357,7 +359,7 @@ func TestThePageToSignOut(t *testing.T) {
 func TestALogoutGoesByTheProvider(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p, func(c *upstream.Config) { c.LogoutURL = logoutURL }))
+	r := newFixture(t, atProvider(p, func(c *upstream.Config) { c.LogoutURL = logoutURL }))
 	b := r.signedIn("alice", func(who *login.Identity) { who.Subject = "people:42" })
 	hint := b.hint(r.shop)
 	s := b.get(endSessionURL + "?id_token_hint=" + hint + "&state=x&post_logout_redirect_uri=" + afterLogout)
@@ -380,7 +382,7 @@ func TestALogoutGoesByTheProvider(t *testing.T) {
 	for name, spoil := range map[string]func(*provider){"down": func(p *provider) { p.down = true }, "no endpoint": func(p *provider) { p.endless = true }} {
 		p := newProvider(t)
 		spoil(p)
-		r := newRoom(t, atProvider(p, func(c *upstream.Config) { c.LogoutURL = logoutURL }))
+		r := newFixture(t, atProvider(p, func(c *upstream.Config) { c.LogoutURL = logoutURL }))
 		b := r.signedIn("alice")
 		hint := b.hint(r.shop)
 		if s := b.get(endSessionURL + "?id_token_hint=" + hint + "&post_logout_redirect_uri=" + afterLogout); s.to() != afterLogout || b.isSignedIn() {
@@ -395,7 +397,7 @@ func TestALogoutGoesByTheProvider(t *testing.T) {
 		}
 	}
 	// Without a provider, the logout page ignores state.
-	plain := newRoom(t)
+	plain := newFixture(t)
 	if s := plain.browser().get(logoutURL + "?state=x"); s.StatusCode != http.StatusOK {
 		t.Errorf("without a provider, state has an effect: status %d to %q", s.StatusCode, s.to())
 	}

@@ -21,7 +21,7 @@ import (
 func TestRoutesOfThePages(t *testing.T) {
 	t.Parallel()
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p))
+	r := newFixture(t, atProvider(p))
 	form := []string{"GET", "POST"} // HEAD never makes a code for a caller that does not read it
 	want := map[string]struct {
 		paths   []string
@@ -50,7 +50,7 @@ func TestRoutesOfThePages(t *testing.T) {
 	if len(want) > 0 {
 		t.Errorf("there is no route %q", slices.Sorted(maps.Keys(want)))
 	}
-	b := newRoom(t).browser()
+	b := newFixture(t).browser()
 	for _, address := range []string{callbackURL, publicURL + "/oauth2/backchannel_logout"} {
 		if s := b.post(address); s.StatusCode != http.StatusNotFound {
 			t.Errorf("%s without a provider: status %d", address, s.StatusCode)
@@ -62,7 +62,7 @@ func TestRoutesOfThePages(t *testing.T) {
 // requests and logouts by POST.
 func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b, stranger := r.signedIn("alice"), r.browser()
 	b.agree(asking(r.shop))
 	consent := b.open(asking(r.shop, "scope=b")).at(t, login.StepConsent)
@@ -72,7 +72,7 @@ func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 		{"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site", "Origin": "https://other.auth.example"}, {"Origin": "https://evil.example"}, {},
 	} {
 		b.header, stranger.header = header, header
-		for name, s := range map[string]sight{
+		for name, s := range map[string]shownPage{
 			"consent":        b.post(interactionURL, "id="+consent.field("id"), "step=consent", "decision=allow"),
 			"logout":         b.post(interactionURL, "id="+leaving.field("id"), "step=logout", "action=logout"),
 			"own logout":     b.post(logoutURL),
@@ -83,7 +83,7 @@ func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 				t.Errorf("%s from %v: status %d to %q, cookies %v", name, header, s.StatusCode, s.to(), s.Cookies())
 			}
 		}
-		for name, s := range map[string]sight{"authorize": b.post(asking(r.shop)), "end_session": b.post(endSessionURL, "client_id=shop")} {
+		for name, s := range map[string]shownPage{"authorize": b.post(asking(r.shop)), "end_session": b.post(endSessionURL, "client_id=shop")} {
 			if s.StatusCode != http.StatusSeeOther {
 				t.Errorf("%s from %v: status %d", name, header, s.StatusCode)
 			}
@@ -96,7 +96,7 @@ func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 	if s := b.get(connectionsURL); !strings.Contains(s.body, "Shop") {
 		t.Error("another site has disconnected a client")
 	}
-	for name, s := range map[string]sight{
+	for name, s := range map[string]shownPage{
 		"consent":    b.post(interactionURL, "id="+consent.field("id"), "step=consent", "decision=allow"),
 		"disconnect": b.post(connectionsURL, "client_id=shop"),
 		"logout":     b.post(interactionURL, "id="+leaving.field("id"), "step=logout", "action=logout"),
@@ -111,27 +111,27 @@ func TestAFormOfAnotherSiteChangesNothing(t *testing.T) {
 // it.
 func TestAPageHoldsASlotUntilItResponds(t *testing.T) {
 	t.Parallel()
-	var r *room
+	var r *fixture
 	seen := -1
 	look := func() { seen, _ = r.server.Queue.Load() }
-	r = newRoom(t)
+	r = newFixture(t)
 	b := r.signedIn("alice")
 	b.agree(asking(r.shop))
 	consent := b.open(asking(r.shop, "scope=b")).at(t, login.StepConsent)
 	leaving := b.open(endSessionURL+"?client_id=shop").at(t, stepLogout)
 	p := newProvider(t)
-	at := newRoom(t, atProvider(p))
-	for name, do := range map[string]func() sight{
-		"authorize":   func() sight { return b.get(asking(r.shop, "scope=b")) },
-		"interaction": func() sight { return b.get(interactionURL + "?id=" + consent.field("id")) },
-		"answer": func() sight {
+	at := newFixture(t, atProvider(p))
+	for name, do := range map[string]func() shownPage{
+		"authorize":   func() shownPage { return b.get(asking(r.shop, "scope=b")) },
+		"interaction": func() shownPage { return b.get(interactionURL + "?id=" + consent.field("id")) },
+		"answer": func() shownPage {
 			return b.post(interactionURL, "id="+consent.field("id"), "step=consent", "decision=allow")
 		},
-		"connections":          func() sight { return b.get(connectionsURL) },
-		"disconnect":           func() sight { return b.post(connectionsURL, "client_id=nobody") },
-		"end_session":          func() sight { return b.get(endSessionURL + "?client_id=shop") },
-		"question of a logout": func() sight { return b.get(interactionURL + "?id=" + leaving.field("id")) },
-		"logout":               func() sight { return b.get(logoutURL) },
+		"connections":          func() shownPage { return b.get(connectionsURL) },
+		"disconnect":           func() shownPage { return b.post(connectionsURL, "client_id=nobody") },
+		"end_session":          func() shownPage { return b.get(endSessionURL + "?client_id=shop") },
+		"question of a logout": func() shownPage { return b.get(interactionURL + "?id=" + leaving.field("id")) },
+		"logout":               func() shownPage { return b.get(logoutURL) },
 	} {
 		seen = -1
 		r.meanwhile(look)
@@ -169,30 +169,38 @@ func TestAPageHoldsASlotUntilItResponds(t *testing.T) {
 // Everything that is stored for a guest counts towards the limit of the guest's address.
 func TestInteractionsOfAGuestAreLimitedByAddress(t *testing.T) {
 	t.Parallel()
-	few := func(n int) func(*room, *choice) {
-		return func(_ *room, c *choice) { c.limits.Interactions = n }
+	few := func(n int) func(*fixture, *choice) {
+		return func(_ *fixture, c *choice) { c.limits.Interactions = n }
 	}
-	again := func(r *room, b *browser) func() sight {
+	again := func(r *fixture, b *browser) func() shownPage {
 		page := b.open(asking(r.shop, "prompt=select_account"))
-		return func() sight { return b.post(interactionURL, "id="+page.field("id"), "step=account", "action=switch") }
+		return func() shownPage {
+			return b.post(interactionURL, "id="+page.field("id"), "step=account", "action=switch")
+		}
 	}
 	for name, c := range map[string]struct {
 		before int // interactions of the preparation
-		begin  func(r *room) func() sight
+		begin  func(r *fixture) func() shownPage
 	}{
-		"authorize":     {0, func(r *room) func() sight { b := r.browser(); return func() sight { return b.get(asking(r.shop)) } }},
-		"account pages": {0, func(r *room) func() sight { b := r.browser(); return func() sight { return b.get(connectionsURL) } }},
-		"logout": {0, func(r *room) func() sight {
-			b := r.signedIn("alice")
-			return func() sight { return b.get(endSessionURL + "?client_id=shop") }
-		}},
-		"logout by POST": {0, func(r *room) func() sight {
+		"authorize": {0, func(r *fixture) func() shownPage {
 			b := r.browser()
-			return func() sight { return b.post(endSessionURL, "client_id=shop") }
+			return func() shownPage { return b.get(asking(r.shop)) }
 		}},
-		"another account": {1, func(r *room) func() sight { return again(r, r.signedIn("alice")) }},
+		"account pages": {0, func(r *fixture) func() shownPage {
+			b := r.browser()
+			return func() shownPage { return b.get(connectionsURL) }
+		}},
+		"logout": {0, func(r *fixture) func() shownPage {
+			b := r.signedIn("alice")
+			return func() shownPage { return b.get(endSessionURL + "?client_id=shop") }
+		}},
+		"logout by POST": {0, func(r *fixture) func() shownPage {
+			b := r.browser()
+			return func() shownPage { return b.post(endSessionURL, "client_id=shop") }
+		}},
+		"another account": {1, func(r *fixture) func() shownPage { return again(r, r.signedIn("alice")) }},
 	} {
-		r := newRoom(t, few(c.before+1))
+		r := newFixture(t, few(c.before+1))
 		do := c.begin(r)
 		if s := do(); s.StatusCode != http.StatusSeeOther {
 			t.Errorf("%s: status %d", name, s.StatusCode)
@@ -208,7 +216,7 @@ func TestInteractionsOfAGuestAreLimitedByAddress(t *testing.T) {
 			t.Errorf("%s: another address is throttled as well", name)
 		}
 	}
-	r := newRoom(t, few(1))
+	r := newFixture(t, few(1))
 	if s := again(r, r.signedIn("alice"))(); s.StatusCode != http.StatusTooManyRequests {
 		t.Errorf("another account, beyond the limit: status %d", s.StatusCode)
 	}
@@ -220,7 +228,7 @@ func TestLoginsThatAProviderConfirmsDoNotCountTowardsTheLimit(t *testing.T) {
 	t.Parallel()
 	const n = 4
 	p := newProvider(t)
-	r := newRoom(t, atProvider(p), func(_ *room, c *choice) { c.limits.Interactions = n + 1 })
+	r := newFixture(t, atProvider(p), func(_ *fixture, c *choice) { c.limits.Interactions = n + 1 })
 	for i := range n {
 		b := r.browser()
 		if s := b.get(callbackURL + "?code=c&state=" + p.sent(b.open(asking(r.shop)))); s.StatusCode != http.StatusSeeOther || !b.isSignedIn() {
@@ -228,8 +236,8 @@ func TestLoginsThatAProviderConfirmsDoNotCountTowardsTheLimit(t *testing.T) {
 		}
 	}
 	p = newProvider(t)
-	r = newRoom(t, atProvider(p), func(_ *room, c *choice) { c.limits.Interactions = n })
-	backchannel := func(token string) sight {
+	r = newFixture(t, atProvider(p), func(_ *fixture, c *choice) { c.limits.Interactions = n })
+	backchannel := func(token string) shownPage {
 		return r.browser().post(publicURL+"/oauth2/backchannel_logout", "logout_token="+token)
 	}
 	for i := range 3 * n {
@@ -246,7 +254,7 @@ func TestLoginsThatAProviderConfirmsDoNotCountTowardsTheLimit(t *testing.T) {
 	if want := append(slices.Repeat([]int{http.StatusBadRequest}, n), http.StatusTooManyRequests); !slices.Equal(statuses, want) {
 		t.Errorf("forged logouts: %v", statuses)
 	}
-	r = newRoom(t, atProvider(p), func(_ *room, c *choice) { c.limits.Interactions = 3 })
+	r = newFixture(t, atProvider(p), func(_ *fixture, c *choice) { c.limits.Interactions = 3 })
 	b := r.browser()
 	state := p.sent(b.open(asking(r.shop)))
 	other := p.sent(b.open(asking(r.shop)))
@@ -263,7 +271,7 @@ func TestLoginsThatAProviderConfirmsDoNotCountTowardsTheLimit(t *testing.T) {
 // which browsers send their cookies.
 func TestAnAuthorizationByPOSTIsRepeatedByGET(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.signedIn("alice")
 	address := asking(r.shop, "state=ä b&c")
 	query := address[strings.Index(address, "?")+1:]
@@ -293,9 +301,9 @@ func TestAnAuthorizationByPOSTIsRepeatedByGET(t *testing.T) {
 // Otherwise they are in the language of the browser.
 func TestPagesAreInTheLanguageThatWasAskedFor(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.browser()
-	in := func(name, want string, s sight) {
+	in := func(name, want string, s shownPage) {
 		t.Helper()
 		if !strings.Contains(s.body, `<html lang="`+want+`"`) {
 			t.Errorf("%s: status %d, not in %s", name, s.StatusCode, want)
@@ -321,7 +329,7 @@ func TestPagesAreInTheLanguageThatWasAskedFor(t *testing.T) {
 // connected client is disconnected, even if a link claims so.
 func TestConnections(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	other := r.client(client.Registration{ID: "other", Settings: store.Settings{Name: "Other <b>"}})
 	gone := r.client(client.Registration{ID: "gone", Settings: store.Settings{Name: "Gone"}})
 	b := r.signedIn("alice")
@@ -335,7 +343,7 @@ func TestConnections(t *testing.T) {
 			t.Errorf("the page does not have %q", text)
 		}
 	}
-	count := func(s sight, name string) int { return strings.Count(s.body, name) }
+	count := func(s shownPage, name string) int { return strings.Count(s.body, name) }
 	shown := count(s, "Shop")
 	if s := b.get(connectionsURL + "?done=shop"); count(s, "Shop") != shown {
 		t.Error("a link says that a connected client is disconnected")
@@ -373,9 +381,9 @@ func TestConnections(t *testing.T) {
 // The page of a step has the fields of its form, and names the client.
 func TestContentsOfThePagesOfAnInteraction(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.browser()
-	has := func(name string, s sight, want bool, texts ...string) {
+	has := func(name string, s shownPage, want bool, texts ...string) {
 		t.Helper()
 		for _, text := range texts {
 			if strings.Contains(s.body, text) != want {
@@ -408,7 +416,7 @@ func TestContentsOfThePagesOfAnInteraction(t *testing.T) {
 		stranger := r.browser()
 		factor := stranger.follow(stranger.logIn(stranger.open(c.address).at(t, login.StepLogin), "alice", password)).at(t, login.StepSecondFactor)
 		wrong := stranger.post(interactionURL, "id="+factor.field("id"), "step=second_factor", "code=1").at(t, login.StepSecondFactor)
-		for name, s := range map[string]sight{"code": factor, "wrong code": wrong} {
+		for name, s := range map[string]shownPage{"code": factor, "wrong code": wrong} {
 			has(name, s, c.cancel, cancel, "Shop")
 			if s.field("id") != factor.field("id") {
 				t.Errorf("%s: the form is that of another interaction", name)
@@ -420,7 +428,7 @@ func TestContentsOfThePagesOfAnInteraction(t *testing.T) {
 // A form for a step other than the current one, or without a session, changes nothing.
 func TestFormsOfOtherSteps(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.signedIn("alice")
 	choice := b.open(asking(r.shop, "prompt=select_account")).at(t, login.StepAccount)
 	id := "id=" + choice.field("id")
@@ -451,7 +459,7 @@ func TestFormsOfOtherSteps(t *testing.T) {
 // in another tab, the page is shown again with that user.
 func TestAnAccountIsChosenAsItWasShown(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	r.user("bob")
 	b := r.signedIn("alice")
 	choice := b.open(asking(r.shop, "prompt=select_account")).at(t, login.StepAccount)
@@ -470,7 +478,7 @@ func TestAnAccountIsChosenAsItWasShown(t *testing.T) {
 // interaction redirects to the new one.
 func TestAUserWhoSignedOutMeanwhileSignsInAgain(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.signedIn("alice")
 	consent := b.open(asking(r.shop)).at(t, login.StepConsent)
 	old := interactionURL + "?id=" + consent.field("id")
@@ -492,7 +500,7 @@ func TestAUserWhoSignedOutMeanwhileSignsInAgain(t *testing.T) {
 // browsers have used up theirs.
 func TestABrowserThatIsKnownIsNotThrottledWithOthers(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t, func(_ *room, c *choice) { c.Users.SetFailures(1) })
+	r := newFixture(t, func(_ *fixture, c *choice) { c.Users.SetFailures(1) })
 	b := r.browser()
 	page := b.open(asking(r.shop)).at(t, login.StepLogin)
 	s := b.logIn(page, "alice", password)
@@ -522,7 +530,7 @@ func TestABrowserThatIsKnownIsNotThrottledWithOthers(t *testing.T) {
 func TestAPasswordThatIsChangedBeforeTheCode(t *testing.T) {
 	t.Parallel()
 	for name, during := range map[string]bool{"before the code is sent": false, "while it is compared": true} {
-		r := newRoom(t)
+		r := newFixture(t)
 		code := r.secondFactor("alice")
 		b := r.browser()
 		page := b.follow(b.logIn(b.open(asking(r.shop)).at(t, login.StepLogin), "alice", password)).at(t, login.StepSecondFactor)
@@ -552,7 +560,7 @@ func TestAPasswordThatIsChangedBeforeTheCode(t *testing.T) {
 // needs the password alone.
 func TestASecondFactorThatIsRemovedBeforeTheCode(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	code := r.secondFactor("alice")
 	b := r.browser()
 	page := b.follow(b.logIn(b.open(asking(r.shop)).at(t, login.StepLogin), "alice", password)).at(t, login.StepSecondFactor)
@@ -569,17 +577,17 @@ func TestASecondFactorThatIsRemovedBeforeTheCode(t *testing.T) {
 // Each page that uses a session renews the time stamp in its cookie.
 func TestUseKeepsASessionAlive(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.signedIn("alice")
 	b.agree(asking(r.shop))
 	leaving := endSessionURL + "?client_id=shop"
 	id := b.open(asking(r.shop, "prompt=select_account")).at(t, login.StepAccount).field("id")
 	b.post(interactionURL, "id="+id, "step=account", "action=continue") // the interaction is answered and redirects to the client
-	for name, use := range map[string]func() sight{
-		"connections": func() sight { return b.get(connectionsURL) },
-		"authorize":   func() sight { return b.get(asking(r.shop)) },
-		"consent":     func() sight { return b.get(interactionURL + "?id=" + id) },
-		"logout":      func() sight { return b.open(leaving) },
+	for name, use := range map[string]func() shownPage{
+		"connections": func() shownPage { return b.get(connectionsURL) },
+		"authorize":   func() shownPage { return b.get(asking(r.shop)) },
+		"consent":     func() shownPage { return b.get(interactionURL + "?id=" + id) },
+		"logout":      func() shownPage { return b.open(leaving) },
 	} {
 		r.kit.Clock.Advance(2 * time.Minute)
 		before := b.cookies[sessionName]
@@ -592,7 +600,7 @@ func TestUseKeepsASessionAlive(t *testing.T) {
 // If the store fails, the page says so, and the session continues.
 func TestAFailingStoreEndsNoSession(t *testing.T) {
 	t.Parallel()
-	r := newRoom(t)
+	r := newFixture(t)
 	b := r.signedIn("alice")
 	consent := b.open(asking(r.shop)).at(t, login.StepConsent)
 	for name, address := range map[string]string{

@@ -15,7 +15,7 @@ import (
 	"github.com/mintage/mintage/internal/upstream"
 )
 
-// A provider is a small OpenID Connect provider at which users of a room log in.
+// A provider is a small OpenID Connect provider at which users of a fixture log in.
 type provider struct {
 	t      *testing.T
 	url    string
@@ -117,9 +117,9 @@ func (p *provider) logoutToken(id, session string) string {
 	})
 }
 
-// atProvider makes the users of a room log in at p.
-func atProvider(p *provider, change ...func(*upstream.Config)) func(*room, *choice) {
-	return func(r *room, c *choice) {
+// atProvider makes the users of a fixture log in at p.
+func atProvider(p *provider, change ...func(*upstream.Config)) func(*fixture, *choice) {
+	return func(r *fixture, c *choice) {
 		p.now = r.kit.Clock.Now
 		cfg := upstream.Config{Issuer: p.url, ClientID: "mintage", SubjectPrefix: "people:", RedirectURL: callbackURL, Now: p.now}
 		for _, f := range change {
@@ -130,7 +130,7 @@ func atProvider(p *provider, change ...func(*upstream.Config)) func(*room, *choi
 }
 
 // sent checks that the browser is redirected to p for a login, and returns the state.
-func (p *provider) sent(s sight) (state string) {
+func (p *provider) sent(s shownPage) (state string) {
 	p.t.Helper()
 	q := s.query()
 	if p.nonce = q.Get("nonce"); s.StatusCode != http.StatusSeeOther || p.nonce == "" || q.Get("state") == "" {

@@ -49,9 +49,9 @@ const (
 	knownName   = "__Host-mintage_known"
 )
 
-// A room is the fixture: the pages of a server, called without a network, with their audit
+// A fixture is the pages of a server, called without a network, with their audit
 // log, metrics and log. Users are built in unless the test chooses otherwise.
-type room struct {
+type fixture struct {
 	*web.Front
 	t        *testing.T
 	kit      *testkit.Kit
@@ -63,7 +63,7 @@ type room struct {
 	shop     store.Client
 }
 
-// A choice has what a test can change about its room.
+// A choice has what a test can change about its fixture.
 type choice struct {
 	*web.Front
 	limits   overload.RateLimits
@@ -73,9 +73,9 @@ type choice struct {
 // templates are shared by all rooms.
 var templates = sync.OnceValues(func() (*pages.Set, error) { return pages.New(pages.Options{}) })
 
-func newRoom(t *testing.T, choose ...func(*room, *choice)) *room {
+func newFixture(t *testing.T, choose ...func(*fixture, *choice)) *fixture {
 	t.Helper()
-	r := &room{t: t, metrics: metrics.New("v1", 0), auditDir: filepath.Join(t.TempDir(), "audit")}
+	r := &fixture{t: t, metrics: metrics.New("v1", 0), auditDir: filepath.Join(t.TempDir(), "audit")}
 	r.kit = testkit.New(t, func(s *testkit.Setup) {
 		s.ID, s.Policy.RefreshLifetime = publicURL+"/oauth2/api", 24*time.Hour
 		s.Schedule.Algorithms = []keys.Purpose{keys.ES256}
@@ -112,7 +112,7 @@ func newRoom(t *testing.T, choose ...func(*room, *choice)) *room {
 }
 
 // client registers a client that needs neither a secret nor PKCE.
-func (r *room) client(of client.Registration) store.Client {
+func (r *fixture) client(of client.Registration) store.Client {
 	r.t.Helper()
 	of.Auth, of.NoPKCE, of.IDTokenAlg = store.AuthEither, true, keys.ES256
 	of.Scope = cmp.Or(of.Scope, "openid a b email")
@@ -122,7 +122,7 @@ func (r *room) client(of client.Registration) store.Client {
 }
 
 // user registers a built-in user with a cheap password hash.
-func (r *room) user(name string) {
+func (r *fixture) user(name string) {
 	r.t.Helper()
 	salt, enc := []byte("sixteen bytes ok"), base64.RawStdEncoding
 	err := account.Create(r.t.Context(), r.kit.Engine, account.User{
@@ -136,7 +136,7 @@ func (r *room) user(name string) {
 }
 
 // change changes a user like another process.
-func (r *room) change(name string, alter func(account.User) account.User) {
+func (r *fixture) change(name string, alter func(account.User) account.User) {
 	r.t.Helper()
 	u, err := account.Find(r.t.Context(), r.kit.Engine, testkit.Realm, name)
 	if err == nil {
@@ -149,7 +149,7 @@ func (r *room) change(name string, alter func(account.User) account.User) {
 
 // secondFactor adds an authenticator app for a user, and returns a function that computes
 // its codes.
-func (r *room) secondFactor(name string) (code func() string) {
+func (r *fixture) secondFactor(name string) (code func() string) {
 	r.t.Helper()
 	var secret []byte
 	r.change(name, func(u account.User) (next account.User) {
@@ -161,7 +161,7 @@ func (r *room) secondFactor(name string) (code func() string) {
 
 // counts returns the counters that have changed since the last call, with the differences:
 // "name label +n".
-func (r *room) counts() []string {
+func (r *fixture) counts() []string {
 	r.t.Helper()
 	families, err := r.metrics.Gatherer().Gather()
 	if err != nil {
@@ -191,7 +191,7 @@ func (r *room) counts() []string {
 
 // recorded closes the audit log, and returns its records since an instant: event, outcome,
 // subject, client and detail.
-func (r *room) recorded(since time.Time) (list []string) {
+func (r *fixture) recorded(since time.Time) (list []string) {
 	r.t.Helper()
 	if err := r.audit.Close(); err != nil {
 		r.t.Fatal(err)
@@ -216,29 +216,29 @@ func (r *room) recorded(since time.Time) (list []string) {
 
 // A browser keeps cookies. It follows redirects only in open and follow.
 type browser struct {
-	r       *room
+	r       *fixture
 	cookies map[string]string
 	header  map[string]string
 	from    string
 	plain   bool // without TLS
 }
 
-func (r *room) browser() *browser {
+func (r *fixture) browser() *browser {
 	return &browser{r, map[string]string{}, map[string]string{"Sec-Fetch-Site": "same-origin"}, "192.0.2.1:1234", false}
 }
 
-// A sight is a response with its body.
-type sight struct {
+// A shownPage is a response with its body.
+type shownPage struct {
 	*http.Response
 	body string
 }
 
-func (b *browser) do(method, address string, form url.Values) sight {
+func (b *browser) do(method, address string, form url.Values) shownPage {
 	b.r.t.Helper()
 	return b.send(method, address, form.Encode())
 }
 
-func (b *browser) send(method, address, form string) sight {
+func (b *browser) send(method, address, form string) shownPage {
 	b.r.t.Helper()
 	q := httptest.NewRequestWithContext(b.r.t.Context(), method, address, strings.NewReader(form))
 	q.RemoteAddr = b.from
@@ -256,7 +256,7 @@ func (b *browser) send(method, address, form string) sight {
 	}
 	w := httptest.NewRecorder()
 	b.r.server.Handler().ServeHTTP(w, q)
-	s := sight{w.Result(), w.Body.String()}
+	s := shownPage{w.Result(), w.Body.String()}
 	for _, c := range s.Cookies() {
 		if delete(b.cookies, c.Name); c.MaxAge >= 0 {
 			b.cookies[c.Name] = c.Value
@@ -265,10 +265,10 @@ func (b *browser) send(method, address, form string) sight {
 	return s
 }
 
-func (b *browser) get(address string) sight { b.r.t.Helper(); return b.do("GET", address, nil) }
+func (b *browser) get(address string) shownPage { b.r.t.Helper(); return b.do("GET", address, nil) }
 
 // post sends a form of name=value pairs.
-func (b *browser) post(address string, pairs ...string) sight {
+func (b *browser) post(address string, pairs ...string) shownPage {
 	b.r.t.Helper()
 	form := url.Values{}
 	for _, p := range pairs {
@@ -279,9 +279,9 @@ func (b *browser) post(address string, pairs ...string) sight {
 }
 
 // open requests an address, and follows redirects while they stay on the server's pages.
-func (b *browser) open(address string) sight { b.r.t.Helper(); return b.follow(b.get(address)) }
+func (b *browser) open(address string) shownPage { b.r.t.Helper(); return b.follow(b.get(address)) }
 
-func (b *browser) follow(s sight) sight {
+func (b *browser) follow(s shownPage) shownPage {
 	b.r.t.Helper()
 	for range 10 {
 		if !strings.HasPrefix(s.to(), publicURL+"/") {
@@ -294,10 +294,10 @@ func (b *browser) follow(s sight) sight {
 }
 
 // to returns the address of a redirect.
-func (s sight) to() string { return s.Header.Get("Location") }
+func (s shownPage) to() string { return s.Header.Get("Location") }
 
 // query returns the query of the redirect's address.
-func (s sight) query() url.Values {
+func (s shownPage) query() url.Values {
 	u, err := s.Location()
 	if err != nil {
 		return url.Values{}
@@ -306,7 +306,7 @@ func (s sight) query() url.Values {
 }
 
 // field returns the value of a hidden field of the page, or "".
-func (s sight) field(name string) string {
+func (s shownPage) field(name string) string {
 	m := regexp.MustCompile(`name="` + name + `" value="([^"]*)"`).FindStringSubmatch(s.body)
 	if m == nil {
 		return ""
@@ -318,7 +318,7 @@ func (s sight) field(name string) string {
 const stepLogout login.Step = "logout"
 
 // at fails the test unless the page is that of a step, and returns the page.
-func (s sight) at(t *testing.T, step login.Step) sight {
+func (s shownPage) at(t *testing.T, step login.Step) shownPage {
 	t.Helper()
 	if s.field("step") != string(step) {
 		t.Fatalf("status %d to %q, step %q, want %s", s.StatusCode, s.to(), s.field("step"), step)
@@ -337,14 +337,14 @@ func asking(c store.Client, pairs ...string) string {
 }
 
 // logIn sends a username and a password.
-func (b *browser) logIn(page sight, name, password string) sight {
+func (b *browser) logIn(page shownPage, name, password string) shownPage {
 	b.r.t.Helper()
 	return b.post(interactionURL, "id="+page.field("id"), "step=login", "username="+name, "password="+password)
 }
 
 // signedIn returns a browser with a session of the user, which was stored without a
 // request.
-func (r *room) signedIn(name string, change ...func(*login.Identity)) *browser {
+func (r *fixture) signedIn(name string, change ...func(*login.Identity)) *browser {
 	r.t.Helper()
 	who := login.Identity{Subject: "s-" + name, Name: "User " + name, AuthTime: r.kit.At()}
 	if r.Users != nil {
@@ -386,7 +386,7 @@ func (b *browser) hint(c store.Client) string {
 }
 
 // agree requests an address and gives the remembered consent.
-func (b *browser) agree(address string) sight {
+func (b *browser) agree(address string) shownPage {
 	b.r.t.Helper()
 	s := b.open(address)
 	if id := s.field("id"); id != "" {

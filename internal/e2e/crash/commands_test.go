@@ -294,8 +294,8 @@ func cutoffOf(o operator, n string) []int {
 	return []int{len(list.Cutoffs), o.events(subject(n), "cutoff", "")}
 }
 
-// alike reports whether all counts are equal.
-func alike(effects []int) bool { return len(slices.Compact(slices.Clone(effects))) <= 1 }
+// allEqual reports whether all counts are equal.
+func allEqual(effects []int) bool { return len(slices.Compact(slices.Clone(effects))) <= 1 }
 
 // TestKilledCommandsLeaveNothingHalfDone kills commands, and in every other round the
 // server too, at random moments. Each change is stored as a whole or not at all, and the
@@ -331,11 +331,11 @@ func TestKilledCommandsLeaveNothingHalfDone(t *testing.T) {
 				// while its effects are read one by one. A change that is really half
 				// done stays unequal.
 				for range 3 {
-					if !beside && !alike(after) {
+					if !beside && !allEqual(after) {
 						after = c.effects(o, n)
 					}
 				}
-				if !alike(after) {
+				if !allEqual(after) {
 					t.Errorf("mintage %s: effects are stored %v times, and were before %v", name, after, before)
 				}
 				if fmt.Sprint(after) == fmt.Sprint(before) {

@@ -89,9 +89,9 @@ func (m measure) share() float64 { return m.cpu.Seconds() / m.elapsed.Seconds() 
 // each requests per second of its processor time.
 func (m measure) capacity(each float64) float64 { return each * m.share() }
 
-// onlyServedOrTurnedAway requires that every response is 200 or 503, with Retry-After
+// onlyServedOrShed requires that every response is 200 or 503, with Retry-After
 // from 1 to 8.
-func (w *world) onlyServedOrTurnedAway(what string, r *tally) {
+func (w *world) onlyServedOrShed(what string, r *tally) {
 	w.t.Helper()
 	if len(r.errors) > 0 {
 		w.t.Errorf("%s: %v", what, r.errors)
@@ -125,7 +125,7 @@ func TestOP07_FourTimesItsCapacity(t *testing.T) {
 	s.Run(t, "client", "update", s.ClientID, "--access-token-format", "jwt", "--signing-alg", "RS256")
 	w.apart()
 	capacity, each := w.recoversFrom(lines)
-	w.servesHoldersFirst(lines[:100], capacity, each)
+	w.servesRefreshesFirst(lines[:100], capacity, each)
 }
 
 // recoversFrom offers refreshes at four times the capacity, and then at half of it. It
@@ -193,7 +193,7 @@ func (w *world) overloaded(lines []*line, peak measure) (over measure) {
 		over = w.measured(lines, rate, seconds(2, 120))
 		times := rate / over.capacity(peak.each())
 		t.Logf("%.1f times: %s", times, over)
-		w.onlyServedOrTurnedAway("four times the capacity", over.tally)
+		w.onlyServedOrShed("four times the capacity", over.tally)
 		for after, n := range over.retry {
 			retry[after] += n
 		}
@@ -212,9 +212,9 @@ func (w *world) overloaded(lines []*line, peak measure) (over measure) {
 	return over
 }
 
-// servesHoldersFirst redeems codes at three times the capacity, while clients with grants
+// servesRefreshesFirst redeems codes at three times the capacity, while clients with grants
 // refresh at a third of it. Refreshes have priority.
-func (w *world) servesHoldersFirst(holders []*line, capacity, each float64) {
+func (w *world) servesRefreshesFirst(holders []*line, capacity, each float64) {
 	t := w.t
 	t.Helper()
 	for attempt := 1; ; attempt++ {
@@ -226,8 +226,8 @@ func (w *world) servesHoldersFirst(holders []*line, capacity, each float64) {
 			capacity /= times // the first rate may need more codes than were made
 			continue
 		}
-		w.onlyServedOrTurnedAway("refreshes", held)
-		w.onlyServedOrTurnedAway("codes", stormed)
+		w.onlyServedOrShed("refreshes", held)
+		w.onlyServedOrShed("codes", stormed)
 		if served := float64(held.sum(200)) / float64(held.sum(200)+held.sum(503)); served < 0.95 {
 			t.Errorf("%.3f of the refreshes were served, want nearly all", served)
 		}
