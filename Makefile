@@ -40,9 +40,9 @@ ALONE = bench(/.*)?|cmd/mintage|examples/.*|internal|internal/(adminclient|cli|c
 MEETING = Concurrent|Parallel|AtOnce|During|Together|Loser|TwoTabs|EverythingMoves
 # These are long, and one after the other. What is at once in some of them is so
 # in others, which are short.
-LONG = NothingGrows|FollowersOfTheFeed|CoversEveryToken|ForgetsWhatHasExpired|UpgradeThatFails|VerifiersNeverMeet|TenThousandAnswers
+LONG = RotationsDoNotGrow|SubscribersToTheFeed|CoversEveryToken|ForgetsWhatHasExpired|UpgradeThatFails|TokenOfAnUnknownKey|TenThousandAnswers
 # The detector makes allocations of its own, which this counts.
-COUNTS = CostWhatTheyDid
+COUNTS = CostsOtherRequestsNothing
 
 # SQLite locks for itself, and argon2 shares its memory with nobody. Where the
 # detector watched every byte that they touch, tests of stores and of passwords took

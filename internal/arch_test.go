@@ -403,3 +403,25 @@ func TestArchNothingIsLeftForLater(t *testing.T) {
 		}
 	}
 }
+
+// TestTestsThatTheMakefileSelectsExist: go test accepts a pattern that matches nothing. Then
+// a renamed test would no longer run, or run with the race detector.
+func TestTestsThatTheMakefileSelectsExist(t *testing.T) {
+	makefile, err := os.ReadFile("../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tests := goFiles(t)
+	patterns := regexp.MustCompile(`(?m)^(LONG|COUNTS|MEETING) = (.*)$`).FindAllSubmatch(makefile, -1)
+	if len(patterns) != 3 {
+		t.Fatalf("%d lists of tests, of 3", len(patterns))
+	}
+	for _, list := range patterns {
+		for _, words := range strings.Split(string(list[2]), "|") {
+			declared := regexp.MustCompile(`(?m)^func Test\w*` + words)
+			if !slices.ContainsFunc(tests, func(f goFile) bool { return declared.Match(f.text) }) {
+				t.Errorf("%s of the Makefile: no test has %s in its name", list[1], words)
+			}
+		}
+	}
+}
