@@ -46,6 +46,9 @@ func (d *dataset) registerOwn(ctx context.Context, n int) (list []*dataset, err 
 		return nil, err
 	}
 	directory, err := directory.Open(ctx, st, d.kek, keys.Schedule{Registrations: true}, slog.New(slog.DiscardHandler), time.Now)
+	if err == nil {
+		err = directory.RotateDue(ctx) // the key of registrations
+	}
 	if err != nil {
 		return nil, err
 	}
