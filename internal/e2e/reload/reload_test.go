@@ -263,8 +263,11 @@ func TestAReloadNamesAnotherKEK(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.reload("log: {level: info}\n")
-	if !strings.Contains(w.Log(), says) || !strings.Contains(w.Log(), "put back the kek file") {
-		t.Errorf("the log:\n%s", w.Log())
+	// The log comes through a pipe, and may be later than the answer to the signal.
+	for deadline := time.Now().Add(10 * time.Second); !strings.Contains(w.Log(), says) || !strings.Contains(w.Log(), "put back the kek file"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("the log:\n%s", w.Log())
+		}
 	}
 }
 
