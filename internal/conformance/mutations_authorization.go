@@ -359,7 +359,7 @@ var authorizationMutations = []Mutation{
 		Name: "cutoff of a consent", In: "Consents.living",
 		Old:  "if have.At <= view.Cutoff(co.Realm, subject, clientID) {",
 		New:  "if have.At == 0 {",
-		Test: "go test ./internal/login -run TestRecordConsentAdds",
+		Test: "go test ./internal/login -run TestAConsentExtendsTheEarlierOne",
 	},
 	{
 		Name: "native clients are always asked for", In: "Request.consent",
@@ -371,7 +371,7 @@ var authorizationMutations = []Mutation{
 		Name: "remembered is what was on the page", In: "Consents.consentDocument",
 		Old:  "next.Remembered, next.RememberedClaims = union(r.Scope, have.Remembered), shown|have.RememberedClaims",
 		New:  "next.Remembered, next.RememberedClaims = union(r.Scope, have.Scope), shown|have.RememberedClaims",
-		Test: "go test ./internal/login -run TestRecordConsentAdds",
+		Test: "go test ./internal/login -run TestAConsentExtendsTheEarlierOne",
 	},
 	{
 		Name: "verifier of a handoff", In: "Interactions.TakeLogin",

@@ -151,6 +151,6 @@ var grantMutations = []Mutation{
 	{
 		Name: "a token of a later generation that is older than its row", In: "Grant.Refresh",
 		Old: "case r.Generation > g.Generation && r.IssuedAt < g.RotatedAt && g.RotatedAt < r.Restore.At:", New: "case false:",
-		Test: "go test ./internal/grant -run TestAfterARestoreNothingOlder",
+		Test: "go test ./internal/grant -run TestAfterARestoreNoOlderToken",
 	},
 }

@@ -57,7 +57,7 @@ var keyMutations = []Mutation{
 	{
 		Name: "which key's token a rotation spends", In: "Issuer.Refresh",
 		Old: "req.Attempt = grant.NewAttempt(attempt(), tok.Key, r.JKT)", New: "req.Attempt = attempt()",
-		Test: "go test ./internal/issuer -run TestWhoeverCopiedTheKeys",
+		Test: "go test ./internal/issuer -run TestCopiedKeysForgeNothing",
 	},
 	{
 		Name: "spent tokens of earlier versions", In: "Ring.SpentByOther",
@@ -82,22 +82,22 @@ var keyMutations = []Mutation{
 	{
 		Name: "JWTs by keys that are gone", In: "Ring.VerifyAt",
 		Old: "if err != nil || !r.good(id, now, s) {", New: "if err != nil {",
-		Test: "go test ./internal/issuer -run TestARetiredSigningKey",
+		Test: "go test ./internal/issuer -run TestIntrospectionRefusesLaterJWTsByARetiredKey",
 	},
 	{
 		Name: "JWTs by keys that are withdrawn", In: "Ring.good",
 		Old: "return p != Gone && p != Withdrawn", New: "return p != Gone",
-		Test: "go test ./internal/keys -run TestAWithdrawnKeyIsFollowedAtOnce",
+		Test: "go test ./internal/keys -run TestAWithdrawnKeyHasASuccessorAtOnce",
 	},
 	{
 		Name: "the successor of a withdrawn key, by a clock that is behind", In: "active",
 		Old: "for at+1 < len(line) && line[at].WithdrawnAt() != 0 {", New: "for false {",
-		Test: "go test ./internal/keys -run TestAWithdrawnKeyIsFollowedAtOnce",
+		Test: "go test ./internal/keys -run TestAWithdrawnKeyHasASuccessorAtOnce",
 	},
 	{
 		Name: "no use of a key that was withdrawn before it", In: "NewTimeline",
 		Old: "if at := r.WithdrawnAt(); at == 0 || at > r.ActiveAt {", New: "if true {",
-		Test: "go test ./internal/keys -run TestAWithdrawnKeyIsFollowedAtOnce",
+		Test: "go test ./internal/keys -run TestAWithdrawnKeyHasASuccessorAtOnce",
 	},
 	{
 		Name: "the mark of a withdrawal is authenticated", In: "Stored.binding",
@@ -132,11 +132,11 @@ var keyMutations = []Mutation{
 	{
 		Name: "a key's own algorithm in package resource", In: "Verifier.open",
 		Old: "if h.Algorithm != string(k.algorithm) {", New: "if false {",
-		Test: "go test ./resource -run TestATokenNamesTheAlgorithm",
+		Test: "go test ./resource -run TestATokenMustNameTheAlgorithm",
 	},
 	{
 		Name: "further algorithms in package resource", In: "algorithms",
 		Old: "jose.ES256, jose.EdDSA, jose.RS256}", New: "jose.ES256, jose.EdDSA, jose.RS256, jose.PS256}",
-		Test: "go test ./resource -run TestATokenNamesTheAlgorithm",
+		Test: "go test ./resource -run TestATokenMustNameTheAlgorithm",
 	},
 }

@@ -146,7 +146,7 @@ var limitMutations = []Mutation{
 	{
 		Name: "length of the state of a user who is not signed in", In: "Authorizer.ask",
 		Old: "if st.Session == nil && len(r.State) > MaxGuestState {", New: "if false {",
-		Test: "go test ./internal/login -run TestAStateIsBounded",
+		Test: "go test ./internal/login -run TestTheStateOfAGuestIsLimited",
 	},
 	{
 		Name: "weight of an interaction counted at its address", In: "Throttle.Begin",

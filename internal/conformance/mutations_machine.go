@@ -81,7 +81,7 @@ var machineMutations = []Mutation{
 	{
 		Name: "pool of assertions of clients that registered themselves", In: "Authenticator.use",
 		Old: "of = &a.ownUsed", New: "_ = &a.ownUsed",
-		Test: "go test ./internal/client -run TestAssertionsOfClientsThatRegisteredThemselves",
+		Test: "go test ./internal/client -run TestAssertionsOfSelfRegisteredClientsHaveTheirOwnPool",
 	},
 	{
 		Name: "tokens for themselves of an operator's clients only", In: "Client.MayUse",

@@ -60,12 +60,12 @@ var setupMutations = []Mutation{
 	{
 		Name: "the address of a proof where the path was rewritten", In: "Request.OwnURI",
 		Old: `!strings.HasPrefix(path, "/")`, New: "true",
-		Test: "go test ./internal/node -run TestOP20_NothingThatIsGivenOut",
+		Test: "go test ./internal/node -run TestOP20_NothingIssuedCrossesRealms",
 	},
 	{
 		Name: "the realm in the nonce of a proof", In: "realm.proofs",
 		Old: "[]byte(n.name), ", New: "",
-		Test: "go test ./internal/node -run TestOP20_NothingThatIsGivenOut",
+		Test: "go test ./internal/node -run TestOP20_NothingIssuedCrossesRealms",
 	},
 	{
 		Name: "the realm in the key of a document", In: "KeyOf",
@@ -110,7 +110,7 @@ var setupMutations = []Mutation{
 	{
 		Name: "the browser of an operator's login elsewhere", In: "entrance.enter",
 		Old: "!oauth.VerifyS256(list[0].Value, challenge)", New: "len(challenge) == 0",
-		Test: "go test ./internal/console -run TestATicketIsForOneBrowser",
+		Test: "go test ./internal/console -run TestATicketIsValidOnceInOneBrowser",
 	},
 	{
 		Name: "the second factor of an operator's login elsewhere", In: "entrance.enter",
@@ -125,7 +125,7 @@ var setupMutations = []Mutation{
 	{
 		Name: "a ticket that is spent once", In: "operator.SpendTicket",
 		Old: "if t.Nonce != 0 || now >= d.ExpiresAt {", New: "if now >= d.ExpiresAt {",
-		Test: "go test ./internal/console -run TestATicketIsForOneBrowser",
+		Test: "go test ./internal/console -run TestATicketIsValidOnceInOneBrowser",
 	},
 	{
 		Name: "the login of the account that opens the console", In: "Authorizer.resume",

@@ -16,12 +16,12 @@ var storeMutations = []Mutation{
 	{
 		Name: "a log that does not fit", In: "syncLog",
 		Old: "SQLITE_OK {\n\t\treturn rc", New: "SQLITE_OK {\n\t\treturn lib.SQLITE_OK",
-		Test: inSQLite + "TestALogIsWritten",
+		Test: inSQLite + "TestCollectedWritesReachTheLog",
 	},
 	{
 		Name: "a commit that is not forced to the disk", In: "syncLog",
 		Old: "return syncData(file)", New: "return lib.SQLITE_OK",
-		Test: inSQLite + "TestALogIsWritten",
+		Test: inSQLite + "TestCollectedWritesReachTheLog",
 	},
 	{
 		Name: "failed commit answered as success", In: "writer.commitBatch",
@@ -91,7 +91,7 @@ var storeMutations = []Mutation{
 	{
 		Name: "outcome of a member that is settled", In: "seat.settle",
 		Old: "if !s.settled {\n\t\ts.settled, s.err = true, err", New: "if s.err = err; !s.settled {\n\t\ts.settled = true",
-		Test: inPostgres + "TestWhoHasAnOutcome",
+		Test: inPostgres + "TestAWrittenOperationKeepsItsOutcome",
 	},
 	{
 		Name: "a caller that has gone while the lock was held", In: "writer.commitBatch",
@@ -126,16 +126,16 @@ var storeMutations = []Mutation{
 	{
 		Name: "limit of the log", In: "checkpointer.committed",
 		Old: "if pages < c.from+2*c.limit {", New: "if pages < c.from+2*c.limit || true {",
-		Test: inSQLite + "TestTheWriterWaitsForAMove",
+		Test: inSQLite + "TestTheWriterWaitsForASlowCheckpoint",
 	},
 	{
 		Name: "limit of the log in proportion to the file", In: "checkpointer.setLimit",
 		Old: "c.limit = max(c.least, pages/2)", New: "c.limit = max(c.least, pages/2000)",
-		Test: inSQLite + "TestTheLogIsHalf",
+		Test: inSQLite + "TestACheckpointIsDueAtHalf",
 	},
 	{
 		Name: "size of a log that was long", In: "checkpointer.setLimit",
 		Old: "2*c.limit*(pageSize+frameHeader))", New: "-1)",
-		Test: inSQLite + "TestALogThatALongRead",
+		Test: inSQLite + "TestALogThatGrewDuringALongRead",
 	},
 }
