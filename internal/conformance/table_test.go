@@ -10,6 +10,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -50,6 +52,31 @@ func TestMutationsApply(t *testing.T) {
 		} else if strings.HasSuffix(file, ".go") {
 			if err := program.check(filepath.Join(root, file), broken); err != nil {
 				t.Errorf("mutation %q: %v", m.Name, err)
+			}
+		}
+	}
+}
+
+// A mutation cannot be noticed if no test has the name that it expects: go test accepts a
+// pattern that matches nothing.
+func TestTheTestsOfMutationsExist(t *testing.T) {
+	const root = "../.."
+	declared := regexp.MustCompile(`(?m)^func Test\w*\(`)
+	for _, m := range conformance.Mutations {
+		command, patterns, _ := strings.Cut(m.Test, " -run ")
+		files, err := filepath.Glob(filepath.Join(root, strings.TrimPrefix(command, "go test "), "*_test.go"))
+		if err != nil || len(files) == 0 {
+			t.Errorf("mutation %q: no tests at %s, %v", m.Name, command, err)
+		}
+		for pattern := range strings.SplitSeq(patterns, "|") {
+			selected := regexp.MustCompile(strings.Split(pattern, "/")[0])
+			if !slices.ContainsFunc(files, func(file string) bool {
+				text, err := os.ReadFile(file)
+				return err == nil && slices.ContainsFunc(declared.FindAll(text, -1), func(f []byte) bool {
+					return selected.Match(f[len("func ") : len(f)-1])
+				})
+			}) {
+				t.Errorf("mutation %q: no test matches %s", m.Name, pattern)
 			}
 		}
 	}
