@@ -83,8 +83,8 @@ type Directory struct {
 var ErrStale = errors.New("no news from the store for more than five seconds")
 
 // Open reads the directory. In an empty store, it creates the first keys; Join and Run add
-// those that are due. It fails if a key cannot be unwrapped. The clock must have a monotonic reading and the
-// time of day, by which keys are rotated.
+// those that are due. It fails if a key cannot be unwrapped. The clock must have a monotonic
+// reading and the time of day, by which keys are rotated.
 func Open(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) (*Directory, error) {
 	d := newDirectory(st, kek, s, log, clock)
 	d.view.Store(noView())

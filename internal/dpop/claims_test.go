@@ -27,8 +27,8 @@ func FuzzClaims(f *testing.F) {
 	})
 }
 
-// TestClaimsOfMostProofsTakeTheShortWay guards the gain that BenchmarkKnown measures. The orders of
-// members are those of the example in RFC 9449 section 4.1, and of a Node library.
+// TestClaimsOfMostProofsTakeTheShortWay guards the gain that BenchmarkKnown measures. The
+// orders of members are those of the example in RFC 9449 section 4.1, and of a Node library.
 func TestClaimsOfMostProofsTakeTheShortWay(t *testing.T) {
 	for _, text := range []string{
 		`{"jti":"a","htm":"POST","htu":"https://auth.example/","iat":1800000000}`,

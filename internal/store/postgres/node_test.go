@@ -40,7 +40,8 @@ func TestHeartbeatsReturnTheOtherNodes(t *testing.T) {
 	meet(st, a, b)
 	meet(other, b, a)
 	// A node that starts deletes the rows of nodes that have been silent for an hour, or
-	// whose clocks were far ahead of its own. It lists them once, because its own clock may be wrong.
+	// whose clocks were far ahead of its own. It lists them once, because its own clock
+	// may be wrong.
 	hour := grant.Instant(time.Hour.Milliseconds())
 	far := store.Node{ID: store.NodeID{3}, Name: "far", Since: base + 3*hour, Clock: base + 3*hour}
 	meet(other, far, a, b)
