@@ -82,38 +82,41 @@ type Directory struct {
 // missed a cutoff.
 var ErrStale = errors.New("no news from the store for more than five seconds")
 
-// Open reads the directory. In an empty store, it creates the first keys; Join and Run add
-// those that are due. It fails if a key cannot be unwrapped. The clock must have a monotonic
-// reading and the time of day, by which keys are rotated.
+// Open reads the directory. In an empty store, it creates the first keys. It fails if a key
+// cannot be unwrapped. The clock is as for New.
 func Open(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) (*Directory, error) {
-	d := newDirectory(st, kek, s, log, clock)
-	d.view.Store(noView())
-	err := d.Poll(ctx)
-	if errors.Is(err, errNoKeys) {
-		err = d.firstKeys(ctx)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return d, nil
+	d := New(st, kek, s, log, clock)
+	return d, d.load(ctx, false)
 }
 
 // Read returns the directory as it is in the store now, for a command. It is not
 // polled. Without a key-encryption key, its ring opens no token.
 func Read(ctx context.Context, st store.Store, kek *keys.KEK, s keys.Schedule, clock func() time.Time) (*Directory, error) {
-	d := newDirectory(st, kek, s, slog.New(slog.DiscardHandler), clock)
-	d.view.Store(noView())
+	d := New(st, kek, s, slog.New(slog.DiscardHandler), clock)
 	_, err := d.Current(ctx)
 	return d, err
 }
 
-func newDirectory(st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) *Directory {
+// New returns a directory that has not been read; Join reads it. The clock must have a
+// monotonic reading and the time of day, by which keys are rotated.
+func New(st store.Store, kek *keys.KEK, s keys.Schedule, log *slog.Logger, clock func() time.Time) *Directory {
 	d := &Directory{
 		Schedule: s, store: st, log: log, clock: clock,
 		turn: make(chan struct{}, 1), uses: newUses(), origin: clock(),
 	}
 	d.kek.Store(kek)
+	d.view.Store(noView())
 	return d
+}
+
+// load reads the directory. In an empty store, it creates the first keys; Join and Run add
+// those that are due. It fails if a key cannot be unwrapped.
+func (d *Directory) load(ctx context.Context, tick bool) error {
+	err := d.poll(ctx, tick)
+	if errors.Is(err, errNoKeys) {
+		err = d.firstKeys(ctx)
+	}
+	return err
 }
 
 var errNoKeys = errors.New("the store has no keys yet")

@@ -28,7 +28,7 @@ func apiNumbered(n int) store.API {
 // holding returns a directory of n clients, APIs and cutoffs.
 func holding(t *testing.T, n int) (*Directory, *View) {
 	t.Helper()
-	d := newDirectory(nil, nil, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
+	d := New(nil, nil, keys.Schedule{}, slog.New(slog.DiscardHandler), time.Now)
 	ch := store.Changes{Version: 1}
 	for i := range n {
 		ch.Clients = append(ch.Clients, clientNumber(i+1))

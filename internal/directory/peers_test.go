@@ -117,6 +117,44 @@ func TestANodeThatStartsWithAWrongClockNeverServes(t *testing.T) {
 	}
 }
 
+// A slow is a cluster in which the first read of all clients takes a time.
+type slow struct {
+	*testkit.Cluster
+	takes time.Duration
+}
+
+func (s *slow) Changes(ctx context.Context, after int64) (store.Changes, error) {
+	if after == 0 {
+		directory.Pause(ctx, s.takes)
+	}
+	return s.Cluster.Changes(ctx, after)
+}
+
+func TestANodeReadsItsClientsWhileItWaitsForHeartbeats(t *testing.T) {
+	for takes, want := range map[time.Duration]time.Duration{
+		900 * time.Millisecond: directory.PollInterval * 5 / 4,
+		3 * time.Second:        3 * time.Second,
+	} {
+		testkit.InCluster(t, func(t *testing.T, s *testkit.Service, h *testkit.Cluster) {
+			h.Join(t, s, "one", 0)
+			time.Sleep(3300 * time.Millisecond)
+			for ahead, ready := range map[time.Duration]bool{0: true, time.Minute: false} {
+				clock := func() time.Time { return time.Now().Add(ahead) }
+				d, began := directory.New(&slow{h, takes}, s.KEK, testkit.Schedule(), s.Log, clock), time.Now()
+				if err := d.Join(t.Context(), "slow"); err != nil {
+					t.Fatal(err)
+				}
+				if took := time.Since(began); ready && took != want {
+					t.Errorf("a node that reads for %s waited %s, want %s", takes, took, want)
+				}
+				if err := d.Ready(); (err == nil) != ready {
+					t.Errorf("a node that reads for %s, with a clock ahead by %s: %v", takes, ahead, err)
+				}
+			}
+		})
+	}
+}
+
 // Nodes with a right clock decide which keys are due: one that starts with a wrong clock adds
 // none.
 func TestANodeThatStartsWithAWrongClockAddsNoKeys(t *testing.T) {

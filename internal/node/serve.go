@@ -242,19 +242,18 @@ func (n *node) open(ctx context.Context, cfg config.Config, address net.Addr) (c
 		n.log.Warn("made the key-encryption key of this store", "file", path,
 			"advice", "copy it to a safe place, apart from the backups of the store: without it, nobody can use the store or a backup of it")
 	}
-	if n.directory, err = directory.Open(ctx, n.store, kek, deployment.KeySchedule(cfg), n.log, time.Now); err != nil {
-		return closing, err
-	}
+	n.directory = directory.New(n.store, kek, deployment.KeySchedule(cfg), n.log, time.Now)
 	n.directory.Outage = n.outage
 	n.directory.ReadKEK = func() (*keys.KEK, error) { return deployment.ReadKEK(cfg) }
+	if err := n.directory.Join(ctx, fmt.Sprintf("%s, process %d", deployment.HostName(), os.Getpid())); err != nil {
+		return closing, err
+	}
 	opened.Store(n.directory)
 	firstStartOver(cfg, n.log)
 	if n.dev {
-		if err := makeDevFiles(ctx, cfg, address, n.store); err != nil {
-			return closing, err
-		}
+		err = makeDevFiles(ctx, cfg, address, n.store)
 	}
-	return closing, n.directory.Join(ctx, fmt.Sprintf("%s, process %d", deployment.HostName(), os.Getpid()))
+	return closing, err
 }
 
 // equip creates the queues, limits, caches and realms, which outlive a reload.

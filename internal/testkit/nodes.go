@@ -39,11 +39,8 @@ func NewNodes(t *testing.T, sched keys.Schedule, n int) []*Service {
 func (s *Service) Reopen(sched keys.Schedule) {
 	s.T.Helper()
 	log := slog.New(slog.NewTextHandler(s.Logged, nil))
-	d, err := directory.Open(s.T.Context(), s.Faulty, s.KEK, sched, log, s.Clock.Now)
-	if err == nil {
-		err = d.Join(s.T.Context(), "reopened")
-	}
-	if err != nil {
+	d := directory.New(s.Faulty, s.KEK, sched, log, s.Clock.Now)
+	if err := d.Join(s.T.Context(), "reopened"); err != nil {
 		s.T.Fatal(err)
 	}
 	iss := *s.Issuer
@@ -131,12 +128,8 @@ func (h *Cluster) Join(t *testing.T, s *Service, name string, ahead time.Duratio
 	m.Ahead.Store(int64(ahead))
 	skewed := Schedule()
 	skewed.MaxSkew = 2 * time.Second
-	var err error
-	m.Directory, err = directory.Open(t.Context(), h, s.KEK, skewed, slog.New(slog.NewTextHandler(m.Log, nil)),
+	m.Directory = directory.New(h, s.KEK, skewed, slog.New(slog.NewTextHandler(m.Log, nil)),
 		func() time.Time { return time.Now().Add(time.Duration(m.Ahead.Load())) })
-	if err != nil {
-		t.Fatal(err)
-	}
 	if err := m.Join(t.Context(), name); err != nil {
 		t.Fatal(err)
 	}
