@@ -193,13 +193,34 @@ func (p *Proof) verifies() bool {
 	sum := sha256.Sum256(p.signed)
 	switch key := p.public.(type) {
 	case *ecdsa.PublicKey: // RFC 7518 section 3.4
-		return len(p.signature) == 64 && ecdsa.Verify(key, sum[:], new(big.Int).SetBytes(p.signature[:32]), new(big.Int).SetBytes(p.signature[32:]))
+		return len(p.signature) == 64 && ecdsa.VerifyASN1(key, sum[:], inASN1(p.signature))
 	case ed25519.PublicKey:
 		return ed25519.Verify(key, p.signed, p.signature)
 	case *rsa.PublicKey: // RFC 7518 section 3.5
 		return rsa.VerifyPSS(key, crypto.SHA256, sum[:], p.signature, &rsa.PSSOptions{SaltLength: sha256.Size}) == nil
 	}
 	return false
+}
+
+// inASN1 returns the ASN.1 sequence of the two numbers of an ES256 signature, in DER
+// (RFC 3279 section 2.2.3). ecdsa.Verify does this by way of big.Int, with ten allocations
+// more.
+func inASN1(signature []byte) []byte {
+	const sequence, integer = 0x30, 0x02
+	text := append(make([]byte, 0, 72), sequence, 0)
+	for _, n := range [][]byte{signature[:32], signature[32:]} {
+		for len(n) > 1 && n[0] == 0 {
+			n = n[1:]
+		}
+		if n[0] < 0x80 {
+			text = append(text, integer, byte(len(n)))
+		} else { // with a zero in front, because the first bit is the sign
+			text = append(text, integer, byte(len(n)+1), 0)
+		}
+		text = append(text, n...)
+	}
+	text[1] = byte(len(text) - 2)
+	return text
 }
 
 // jwk is a public key (RFC 7517). The members of private keys, and certificates, are

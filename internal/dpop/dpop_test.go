@@ -1,6 +1,7 @@
 package dpop
 
 import (
+	"bytes"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -8,6 +9,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/sha256"
+	"encoding/asn1"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -387,6 +389,22 @@ func FuzzSameURI(f *testing.F) {
 			t.Errorf("%q is %q, and that is %q", uri, one, again)
 		}
 	})
+}
+
+func TestSignaturesInASN1(t *testing.T) {
+	for i := range 33 * 33 { // numbers of all lengths, zero among them
+		signature := make([]byte, 64)
+		rand.Read(signature)
+		clear(signature[:i%33])
+		clear(signature[32 : 32+i/33])
+		want, err := asn1.Marshal(struct{ R, S *big.Int }{new(big.Int).SetBytes(signature[:32]), new(big.Int).SetBytes(signature[32:])})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := inASN1(signature); !bytes.Equal(text, want) {
+			t.Fatalf("%x: %x, want %x", signature, text, want)
+		}
+	}
 }
 
 func BenchmarkVerify(b *testing.B) {
