@@ -5,7 +5,6 @@ import (
 	"errors"
 	"os"
 	"slices"
-	"time"
 )
 
 // Last returns at most n entries that the filter selects, of those before a sequence
@@ -19,7 +18,7 @@ func Last(ctx context.Context, dir string, f Filter, before uint64, n int) (list
 		return nil, 0, err
 	}
 	read := 0
-	for _, s := range slices.Backward(files) {
+	for _, s := range slices.Backward(skip(files, f.Since)) {
 		first, damaged := s.firstEntry()
 		if damaged == nil && before != 0 && first.Seq >= before {
 			continue
@@ -46,8 +45,7 @@ func Last(ctx context.Context, dir string, f Filter, before uint64, n int) (list
 			list = append(list, e)
 			return true
 		})
-		// Records of several processes may be out of order: each process queues its own.
-		if err != nil || next != 0 || damaged == nil && !f.Since.IsZero() && first.Time.Before(f.Since.Add(-time.Minute)) {
+		if err != nil || next != 0 {
 			return list, next, err
 		}
 	}

@@ -110,18 +110,32 @@ func Follow(ctx context.Context, dir string, f Filter, reached func()) iter.Seq2
 	}
 }
 
-// skip drops the segments that end before an instant.
-func skip(files []segment, since time.Time) []segment {
+// skip drops the segments whose records are all from before an instant. They end when the
+// next segment begins. If the clock was set back in between, they end at most segmentAge
+// after their own first line.
+func skip(files []segment, since time.Time) (kept []segment) {
 	if since.IsZero() {
 		return files
 	}
-	for i := len(files) - 1; i > 0; i-- {
-		// Records of several processes may be out of order: each process queues its own.
-		if first, err := files[i].firstEntry(); err == nil && first.Time.Before(since.Add(-time.Minute)) {
-			return files[i:]
+	// Records of several processes may be out of order: each process queues its own.
+	since = since.Add(-time.Minute)
+	var next time.Time // first line of the next segment; zero: there is none, or it is damaged
+	for _, s := range slices.Backward(files) {
+		var began time.Time
+		if first, err := s.firstEntry(); err == nil {
+			began = first.Time
 		}
+		ends := next
+		if next.Before(began) && !next.IsZero() {
+			ends = began.Add(segmentAge)
+		}
+		if ends.IsZero() || !ends.Before(since) {
+			kept = append(kept, s)
+		}
+		next = began
 	}
-	return files
+	slices.Reverse(kept)
+	return kept
 }
 
 // readSegment yields the entries of a segment after an offset, and returns the

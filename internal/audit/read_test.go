@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -57,6 +58,30 @@ func TestSegmentsBeforeAnInstantAreNotRead(t *testing.T) {
 	w.replace(1, []byte("not read\n"))
 	if list := w.read(Filter{Since: w.now.Add(-90 * time.Minute), RequestID: "r"}); len(list) != 1 {
 		t.Errorf("%d records", len(list))
+	}
+}
+
+// While the clock was wrong, a file began that is dated before the one that precedes it.
+func TestAClockThatWasSetBackHidesNoRecord(t *testing.T) {
+	w := newWorld(t)
+	since := w.now.Add(5 * time.Hour)
+	for i, step := range []time.Duration{0, 6 * time.Hour, -48 * time.Hour, 50 * time.Hour} {
+		w.step(step)
+		w.record(Event{Name: LoginSucceeded, RequestID: fmt.Sprint(i)})
+	}
+	if list, err := segments(w.dir); err != nil || len(list) != 3 {
+		t.Fatalf("%d segments, %v", len(list), err)
+	}
+	f := Filter{Since: since, Events: []Name{LoginSucceeded}}
+	var got []string
+	for _, e := range w.read(f) {
+		got = append(got, e.RequestID)
+	}
+	if want := []string{"1", "3"}; !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if list, _, err := Last(t.Context(), w.dir, f, 0, 9); err != nil || len(list) != 2 {
+		t.Errorf("from the end: %v, %v", list, err)
 	}
 }
 
