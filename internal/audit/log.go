@@ -180,14 +180,29 @@ func (l *Log) OldSecretUsed(ctx context.Context, realm, clientID, secretID strin
 // settled waits, with AtOnce, until the recorded events are written or have
 // failed. They become durable later.
 func (l *Log) settled() {
-	if l == nil || !l.opt.AtOnce {
+	if l != nil && l.opt.AtOnce {
+		l.Settle(context.Background())
+	}
+}
+
+// Settle waits until the recorded events are written or have failed, or ctx ends. Then Head
+// includes the lines that other processes have appended.
+func (l *Log) Settle(ctx context.Context) {
+	if l == nil {
 		return
 	}
 	written := make(chan struct{})
 	select {
 	case l.settle <- written:
-		<-written
 	case <-l.done:
+		return
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case <-written:
+	case <-l.done:
+	case <-ctx.Done():
 	}
 }
 
@@ -201,7 +216,7 @@ func (l *Log) Numbers() Numbers {
 	return Numbers{l.written, l.total[unwritten], l.total[tooMany], l.total[noSpace], len(l.waiting), l.failing}
 }
 
-// Head returns the last durable line that this Log has written, or zero.
+// Head returns the last durable line, or zero if this Log has written none.
 func (l *Log) Head() Head {
 	if l == nil {
 		return Head{}

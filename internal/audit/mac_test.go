@@ -226,6 +226,31 @@ func TestAWriterDoesNotGoOnFromWhatWasChangedBehindIt(t *testing.T) {
 	}
 }
 
+// A server without events of its own notices what commands record, and later its removal.
+func TestAServerNoticesTheRemovalOfWhatACommandHasRecorded(t *testing.T) {
+	w := newWorld(t)
+	o := w.options().by(theRing(t))
+	o.Server = true
+	l := Open(o)
+	defer l.Close()
+	l.Record(Event{Name: ServerStarted})
+	l.Settle(t.Context())
+	own := w.text(1)
+	w.record(Event{Name: BackupMade})
+	l.Settle(t.Context())
+	if h := l.Head(); h.Seq != 3 {
+		t.Errorf("the last record is %+v", h)
+	}
+	w.replace(1, own)
+	l.Settle(t.Context())
+	if h := l.Head(); h.Seq != 3 {
+		t.Errorf("after its removal, the last record is %+v", h)
+	}
+	l.Record(Event{Name: LoginSucceeded})
+	l.Settle(t.Context())
+	w.breaks(Check{}, "another chain begins here")
+}
+
 // If a file is replaced, for example from a backup, the writer continues in the new file:
 // nobody would find records in the old, deleted one.
 func TestAWriterGoesOnInTheFileThatIsThere(t *testing.T) {

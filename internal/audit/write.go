@@ -157,6 +157,17 @@ func (d *directory) seek() (err error) {
 	return nil
 }
 
+// catchUp moves to the end of what other processes have appended since the last write. From
+// then on, it is noticed if that is removed. After an error, the next write looks again.
+func (d *directory) catchUp() {
+	if d.file == nil || d.lock.take(syscall.LOCK_EX) != nil {
+		return
+	}
+	if errors.Join(d.seek(), d.lock.release()) != nil {
+		d.forget()
+	}
+}
+
 // same reports whether the file at the last segment's path is the open one: it may
 // have been replaced.
 func (d *directory) same(there os.FileInfo) bool {

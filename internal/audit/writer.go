@@ -49,6 +49,10 @@ func (w *writer) run() {
 				w.write.in(gather)
 			}
 		case settled = <-l.settle:
+			if l.opt.Server {
+				w.dir.catchUp()
+				w.sync.in(0)
+			}
 			if !w.write.failed {
 				w.write.in(0)
 			}
@@ -259,9 +263,9 @@ func (w *writer) append(events ...Event) error {
 	return nil
 }
 
-// flush makes the written lines durable.
+// flush makes the lines of the log durable.
 func (w *writer) flush() error {
-	if w.dir.file == nil {
+	if w.dir.file == nil || w.dir.tail.damaged != nil {
 		return nil
 	}
 	if err := w.dir.file.Sync(); err != nil {

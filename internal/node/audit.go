@@ -96,6 +96,9 @@ func (a *anchoring) end() {
 }
 
 func (a *anchoring) put(ctx context.Context) {
+	settling, settled := context.WithTimeout(ctx, deployment.AnchorTime)
+	a.auditLog.Settle(settling) // commands may have recorded something
+	settled()
 	head := a.auditLog.Head()
 	if head == a.last {
 		return
