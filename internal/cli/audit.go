@@ -18,6 +18,7 @@ import (
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/deployment"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 func newAudit(s *settings) *cobra.Command {
@@ -184,7 +185,7 @@ func printEntry(w io.Writer, e audit.Entry, asJSON bool) error {
 	b := append([]byte(e.Time.Format("2006-01-02T15:04:05.000Z07:00")), ' ')
 	b = append(b, fmt.Sprintf("%-18s %-7s", e.Event, e.Outcome)...)
 	for _, m := range [][2]string{
-		{"client", e.ClientID}, {"subject", e.Subject}, {"grant", e.GrantID}, {"generation", generationText(e)}, {"request", e.RequestID},
+		{"realm", store.OtherRealm(e.Realm)}, {"client", e.ClientID}, {"subject", e.Subject}, {"grant", e.GrantID}, {"generation", generationText(e)}, {"request", e.RequestID},
 		{"ip", e.RemoteIP}, {"actor", e.Actor}, {"node", e.Node}, {"detail", e.Detail},
 	} {
 		if m[1] != "" {

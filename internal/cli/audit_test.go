@@ -199,6 +199,20 @@ func TestAnEntryIsOneLineOfATerminal(t *testing.T) {
 	}
 }
 
+// Two realms can have clients and users of one name. The default realm is not named, as in
+// a deployment without others.
+func TestAnEntryNamesItsRealm(t *testing.T) {
+	for realm, want := range map[string]string{"/staff": " success realm=/staff client=billing\n", "/api": " success client=billing\n", "": " success client=billing\n"} {
+		var b bytes.Buffer
+		if err := printEntry(&b, audit.Entry{Event: audit.CodeRedeemed, Outcome: audit.Success, Realm: realm, ClientID: "billing"}, false); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(b.String(), want) {
+			t.Errorf("%q: %q", realm, b.String())
+		}
+	}
+}
+
 func TestVerifyingALongAuditLogShowsHowFarItIs(t *testing.T) {
 	now := time.Date(2026, 11, 21, 9, 30, 0, 0, time.UTC)
 	var b bytes.Buffer
