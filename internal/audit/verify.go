@@ -1,6 +1,7 @@
 package audit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -50,6 +51,7 @@ type Verdict struct {
 	// MACs is how many records have a MAC that is right, and WithoutMAC how many have
 	// none.
 	MACs, WithoutMAC uint64
+	unmarked         uint64 // seq of the first record without a MAC
 }
 
 // A Check configures a verification.
@@ -137,6 +139,7 @@ type verifier struct {
 	torn     int64    // bytes behind the last whole line of the segment before
 	part     bool     // lines before the first one may be missing
 	beganAt  *removal // what must have been removed before the first line
+	beganIn  segment  // that of the first line
 	removals []removal
 	lacking  uint64          // lines whose key the ring lacks
 	ends     map[uint64]Hash // hash of the last line of each segment, and of the line before the first, by seq
@@ -230,7 +233,7 @@ func (w *verifier) line(text []byte, number int) error {
 		return w.breaks(number, "its seq is %d and its prev %q: the line was changed", e.Seq, e.Prev)
 	case w.v.Records == 0:
 		if e.Seq > 1 {
-			w.beganAt = &removal{seq: e.Seq - 1, hash: prev}
+			w.beganAt, w.beganIn = &removal{seq: e.Seq - 1, hash: prev}, w.segment
 			w.ends[e.Seq-1] = prev
 		}
 		w.v.First = e
@@ -287,6 +290,7 @@ func (w *verifier) mac(text []byte, e Entry, number int) error {
 		return w.breaks(number, "it has no mac, and only servers record %s: the line was made up", e.Event)
 	default:
 		w.v.WithoutMAC++
+		w.v.unmarked = cmp.Or(w.v.unmarked, e.Seq)
 	}
 	return nil
 }
@@ -322,7 +326,7 @@ func (w *verifier) finish() error {
 	case w.v.MACs == 0:
 		w.v.Notes = append(w.v.Notes, "no record has a mac: anyone with write access to the files could have forged them")
 	case w.v.WithoutMAC > 0:
-		w.v.Notes = append(w.v.Notes, fmt.Sprintf("%d records have no mac: commands wrote them without the key-encryption key, or anyone with write access to the files forged them", w.v.WithoutMAC))
+		w.v.Notes = append(w.v.Notes, fmt.Sprintf("%d records have no mac, the first is seq %d: commands wrote them without the key-encryption key, or anyone with write access to the files forged them", w.v.WithoutMAC, w.v.unmarked))
 	}
 	if w.lacking > 0 {
 		w.v.Notes = append(w.v.Notes, fmt.Sprintf("%d records have a mac by a key that the restored store lacks: anyone with write access to the files could have forged them", w.lacking))
@@ -345,5 +349,6 @@ func (w *verifier) finish() error {
 		w.v.Notes = append(w.v.Notes, fmt.Sprintf("the given files begin with seq %d; earlier files were not given", w.beganAt.seq+1))
 		return nil
 	}
+	w.segment = w.beganIn
 	return w.breaks(0, "the audit log begins with seq %d, and no record says that what came before was removed by the retention or the limit of its size", w.beganAt.seq+1)
 }

@@ -81,7 +81,7 @@ func TestWhatWasChangedIsFoundAtItsPlace(t *testing.T) {
 			w.replace(2, bytes.Replace(w.text(2), line(w.text(2), 2), append(bytes.Repeat([]byte("x"), 3*maxLine), '\n'), 1))
 		}, 2, 2, "longer than any record"},
 		"a segment removed in the middle": {func(w *world) { os.Remove(w.path(2)) }, 3, 0, "those between are missing"},
-		"the first segment removed":       {func(w *world) { os.Remove(w.path(1)) }, 0, 0, "no record says"},
+		"the first segment removed":       {func(w *world) { os.Remove(w.path(1)) }, 2, 0, "no record says"},
 		"the end of a segment cut off": {func(w *world) {
 			text := w.text(1)
 			w.replace(1, text[:len(text)-20])

@@ -242,7 +242,7 @@ log.`,
 			}
 			v, err := audit.Check{Progress: newProgress(cmd.ErrOrStderr(), time.Now).verified}.Verify(dir)
 			if err != nil {
-				return brokenAuditLog(err)
+				return brokenAuditLog(err, v)
 			}
 			return output(cmd, asJSON, struct {
 				Chain string    `json:"chain"`

@@ -283,7 +283,7 @@ func TestFollowingBeginsWithTheLastRecords(t *testing.T) {
 func TestAnUnreadableAuditLogIsNotReportedAsBroken(t *testing.T) {
 	unread := &os.PathError{Op: "open", Path: "00000001.jsonl", Err: os.ErrPermission}
 	for err, broken := range map[error]bool{unread: false, audit.ErrNone: false, &audit.Break{File: "00000001.jsonl", Why: "no JSON"}: true, errors.New("cut off"): true} {
-		if got := brokenAuditLog(err); strings.Contains(got.Error(), "is not intact") != broken {
+		if got := brokenAuditLog(err, audit.Verdict{}); strings.Contains(got.Error(), "is not intact") != broken {
 			t.Errorf("%v: %v", err, got)
 		}
 	}

@@ -152,13 +152,14 @@ func (v *verification) readKeys(cfg config.Config, records []keys.Stored) {
 // judge returns an error unless log, anchors and heads agree.
 func (v *verification) judge(heads []string) error {
 	v.notes = v.verdict.Notes
-	if v.err != nil {
-		return brokenAuditLog(v.err)
+	none := errors.Is(v.err, audit.ErrNone)
+	if v.err != nil && !none {
+		return brokenAuditLog(v.err, v.verdict)
 	}
 	for _, text := range heads {
 		h, _ := audit.ParseHash(text)
 		if _, found := v.verdict.Anchors[h]; !found {
-			return brokenAuditLog(fmt.Errorf("no record has the hash %s of --head: the log was cut off or rewritten, or retention has removed the record", text))
+			return brokenAuditLog(fmt.Errorf("no record has the hash %s of --head: the log was cut off or rewritten, or retention has removed the record", text), v.verdict)
 		}
 	}
 	known := false
@@ -173,20 +174,25 @@ func (v *verification) judge(heads []string) error {
 				"keep the files as they are, and look for its copy; if it was moved elsewhere on purpose, or the store came from another machine: --absent "+a.Chain)
 		case a.Chain != v.verdict.Head.Chain:
 		case v.verdict.Removed > a.Removed && !v.restoredAfter(v.verdict.RemovedAt):
-			return brokenAuditLog(fmt.Errorf("the records up to seq %d are missing, and by the store's record, the server has removed those up to seq %d: somebody else removed the others", v.verdict.Removed, a.Removed))
+			return brokenAuditLog(fmt.Errorf("the records up to seq %d are missing, and by the store's record, the server has removed those up to seq %d: somebody else removed the others", v.verdict.Removed, a.Removed), v.verdict)
 		case found || a.Seq <= v.verdict.Removed:
 			known = true
 		case a.Seq > v.verdict.Head.Seq:
-			return brokenAuditLog(fmt.Errorf("the log ends with seq %d, and the store has recorded seq %d at %s: its end was cut off", v.verdict.Head.Seq, a.Seq, show.Instant(a.At)))
+			return brokenAuditLog(fmt.Errorf("the log ends with seq %d, and the store has recorded seq %d at %s: its end was cut off", v.verdict.Head.Seq, a.Seq, show.Instant(a.At)), v.verdict)
 		default:
-			return brokenAuditLog(fmt.Errorf("the record with seq %d is not the one that the store has recorded, of %s: the log was rewritten", a.Seq, show.Instant(a.At)))
+			return brokenAuditLog(fmt.Errorf("the record with seq %d is not the one that the store has recorded, of %s: the log was rewritten", a.Seq, show.Instant(a.At)), v.verdict)
 		}
+	}
+	if none {
+		return v.err // and the store has no record of one
 	}
 	v.compared = known
 	if v.locked != nil {
 		v.notes = append(v.notes, fmt.Sprintf("the macs of its lines were not verified: %v", v.locked))
 	}
 	switch {
+	case v.dir == "":
+		v.notes = append(v.notes, "the given files were not compared with the store, and their macs were not verified")
 	case v.unread != nil:
 		v.notes = append(v.notes, fmt.Sprintf("its end, its macs and what was removed were not compared with the store: %v", v.unread))
 	case !known && len(heads) == 0:
@@ -204,14 +210,20 @@ func (v *verification) restoredAfter(t time.Time) bool {
 }
 
 // brokenAuditLog adds advice to the error of an audit log that is not intact. A file
-// that cannot be read says nothing about the log.
-func brokenAuditLog(err error) error {
-	var b *audit.Break
+// that cannot be read says nothing about the log. The MAC of a line covers the hash of the
+// line before, and thereby all lines before it. The chain alone shows nothing of the kind:
+// anyone can chain changed lines again up to the place where it breaks.
+func brokenAuditLog(err error, verified audit.Verdict) error {
 	var unread *os.PathError
-	if errors.As(err, &b) || !errors.As(err, &unread) && !errors.Is(err, audit.ErrNone) {
-		return deployment.Hint(fmt.Errorf("the audit log is not intact: %w", err), "keep the files as they are, and compare them with a copy that was shipped or backed up; everything before this place is intact")
+	b, broken := errors.AsType[*audit.Break](err)
+	if !broken && (errors.As(err, &unread) || errors.Is(err, audit.ErrNone)) {
+		return err
 	}
-	return err
+	advice := "keep the files as they are, and compare them with a copy that was shipped or backed up"
+	if broken && b.Line > 0 && verified.MACs > 0 {
+		advice += "; everything up to the last record with a mac before this place is intact"
+	}
+	return deployment.Hint(fmt.Errorf("the audit log is not intact: %w", err), advice)
 }
 
 // text writes the verdict for people. err is nil if the audit log is intact.
