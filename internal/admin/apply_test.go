@@ -67,6 +67,14 @@ func TestTheSameClientAppliedTwiceIsWrittenOnce(t *testing.T) {
 	if _, _, _, err := a.Clients().Apply(t.Context(), "other", admin.ClientETag(c), document(t, invoices)); codeOf(err) != admin.NotFound {
 		t.Errorf("a client that must be there: %v", err)
 	}
+	// The state comes first, because the audit log cuts long texts.
+	if _, _, _, err := a.Clients().Apply(t.Context(), "invoices", "", document(t, strings.Replace(invoices, "Invoices", "Bills", 1))); err != nil {
+		t.Fatal(err)
+	}
+	events, err := a.Store.Events(t.Context(), "invoices", 9)
+	if last := events[len(events)-1]; err != nil || last.Detail != `enabled; name "Bills", was "Invoices"` {
+		t.Errorf("recorded %+v, %v", last, err)
+	}
 }
 
 func TestWhatCannotBeAppliedIsNamed(t *testing.T) {

@@ -291,8 +291,8 @@ func (a Clients) Apply(ctx context.Context, id, etag string, d adminapi.Client) 
 		case c.State == d.State:
 		case detail == "":
 			detail = string(d.State)
-		default:
-			detail += "; " + string(d.State)
+		default: // the audit log cuts long texts, and a restore reads the state there
+			detail = string(d.State) + "; " + detail
 		}
 		return next, changeRecord{name: store.EventClientChanged, detail: detail, none: detail == ""}, err
 	})

@@ -120,24 +120,29 @@ func (r *replay) entry(e audit.Entry) {
 	}
 }
 
-// clientChanged notes the state of a client. The detail contains the changes of the
-// registration, or the new state, or both, separated by a semicolon.
+// clientChanged notes the state of a client. The detail contains the new state, or the
+// changes of the registration, or both, separated by a semicolon. Earlier versions wrote
+// the state last.
 func (r *replay) clientChanged(e audit.Entry) {
-	state := e.Detail[strings.LastIndex(e.Detail, "; ")+1:]
-	switch store.ClientState(strings.TrimSpace(state)) {
-	case store.ClientDisabled:
-		r.client(e).State = store.ClientDisabled
-	case store.ClientEnabled:
-		if r.client(e).State == "" {
-			state = "" // the client was disabled before the backup
+	texts := strings.Split(e.Detail, "; ")
+	for _, text := range []string{texts[0], texts[len(texts)-1]} {
+		switch store.ClientState(text) {
+		case store.ClientDisabled:
+			r.client(e).State = store.ClientDisabled
+		case store.ClientEnabled:
+			if r.client(e).State == "" {
+				continue // the client was disabled before the backup
+			}
+			r.client(e).State = ""
+		default:
+			continue
 		}
-		r.client(e).State = ""
-	default:
-		state = ""
+		if len(texts) > 1 {
+			r.miss(e)
+		}
+		return
 	}
-	if state != e.Detail {
-		r.miss(e)
-	}
+	r.miss(e)
 }
 
 // cutOff notes a cutoff. It skips one that a merge has recorded again (MergedDetail) if

@@ -117,7 +117,7 @@ func TestTheAuditLogShowsAllThatHasEnded(t *testing.T) {
 		entry(store.EventKeyWithdrawn, audit.Entry{Detail: "key 0000002a: mac key"}),
 		entry(store.EventClientDeleted, audit.Entry{ClientID: "a", Detail: "A"}),
 		entry(store.EventClientChanged, audit.Entry{ClientID: "b", Detail: "disabled"}),
-		entry(store.EventClientChanged, audit.Entry{ClientID: "c", Detail: `name "C", was "c"; disabled`}),
+		entry(store.EventClientChanged, audit.Entry{ClientID: "c", Detail: `disabled; name "C", was "c...`}),
 		entry(store.EventClientChanged, audit.Entry{ClientID: "d", Detail: "disabled"}),
 		entry(store.EventClientChanged, audit.Entry{ClientID: "d", Detail: "enabled"}),
 		entry(store.EventSecretRevoked, audit.Entry{ClientID: "e", Detail: "secret s1"}),
@@ -133,6 +133,7 @@ func TestTheAuditLogShowsAllThatHasEnded(t *testing.T) {
 		entry(store.EventAdminTokenCreated, audit.Entry{Detail: "watch: auditor, expires 2026-12-01T00:00:00Z"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "erin", Detail: "sessions and grants ended"}),
 		entry(store.EventPasswordChanged, audit.Entry{Subject: "frank", Detail: "sessions ended"}),
+		entry(store.EventClientChanged, audit.Entry{ClientID: "g", Detail: `name "G", was "g"; disabled`}), // of an earlier version
 		// The same name in another realm is another thing.
 		entry(store.EventClientChanged, audit.Entry{Realm: "/staff", ClientID: "d", Detail: "disabled"}),
 		entry(store.EventUserDisabled, audit.Entry{Realm: "/staff", Subject: "dave", Detail: "grants ended"}),
@@ -161,13 +162,13 @@ func TestTheAuditLogShowsAllThatHasEnded(t *testing.T) {
 	if want := (admin.Ended{
 		Keys: []grant.KeyID{0x2a}, APIs: []admin.EndedAPI{{ID: "https://api.example", Deleted: true, At: now}, {Realm: "/staff", ID: "https://api.example", Deleted: true, At: now}},
 		Cutoffs: []store.Cutoff{cut("alice", ""), cut("grace", ""), cut("bob", "mail"), cut("carol", ""), cut("dave", ""), cut("erin", ""), {Realm: "/staff", Subject: "dave", At: now}},
-		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}, {ID: "f"}, {Realm: "/staff", ID: "d", State: store.ClientDisabled}},
+		Clients: []admin.EndedClient{{ID: "a", State: store.ClientDeleted}, {ID: "b", State: store.ClientDisabled}, {ID: "c", State: store.ClientDisabled}, {ID: "d"}, {ID: "e", Secrets: []string{"s1"}}, {ID: "f"}, {ID: "g", State: store.ClientDisabled}, {Realm: "/staff", ID: "d", State: store.ClientDisabled}},
 		Users:   []admin.EndedUser{{Subject: "carol", Disabled: true}, {Realm: "/staff", Subject: "dave", Disabled: true}},
 		Tokens:  []admin.EndedEntry{{Name: "watch", At: now}}, Operators: []admin.EndedEntry{{Name: "alice", At: now}},
 	}); !reflect.DeepEqual(p.Ended, want) {
 		t.Errorf("%+v\nwant\n%+v", p.Ended, want)
 	}
-	if len(p.Missing) != 7 || !strings.Contains(p.Missing[1], "client_changed f ") || !strings.Contains(p.Missing[2], "user_enabled heidi") || !strings.HasPrefix(p.Missing[6], "realm staff: ") {
+	if len(p.Missing) != 8 || !strings.Contains(p.Missing[1], "client_changed f ") || !strings.Contains(p.Missing[2], "user_enabled heidi") || !strings.HasPrefix(p.Missing[7], "realm staff: ") {
 		t.Errorf("to be repeated: %q", p.Missing)
 	}
 	// The end of a grant that the backup lacks is not needed.
