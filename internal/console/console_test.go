@@ -412,6 +412,22 @@ func TestThrottledSignInsAreRecorded(t *testing.T) {
 	}
 }
 
+// What the console changes is recorded with the browser's request and address.
+func TestAChangeIsRecordedWithTheRequestOfTheBrowser(t *testing.T) {
+	r := open(t)
+	alice := r.operator("alice", operator.Admin)
+	var from audit.Origin
+	api := r.console.API
+	r.console.API = http.HandlerFunc(func(w http.ResponseWriter, hr *http.Request) {
+		from = audit.From(hr.Context())
+		api.ServeHTTP(w, hr)
+	})
+	w := alice.get("/clients")
+	if id := w.Header().Get("X-Request-Id"); from.RequestID != id || id == "" || from.RemoteIP.String() != "192.0.2.1" {
+		t.Errorf("of request %q: %+v", id, from)
+	}
+}
+
 // Failures in other browsers do not throttle a browser in which the operator has signed in
 // before.
 func TestABrowserThatIsKnownIsNotThrottledWithOthers(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/server"
 )
@@ -127,7 +128,9 @@ func (c *Console) serve(rt route) http.Handler {
 		ctx, cancel := context.WithTimeout(hr.Context(), requestTime)
 		defer cancel()
 		hr.Body = http.MaxBytesReader(w, hr.Body, maxForm)
-		r := &request{Request: hr.WithContext(ctx), outer: hr.Context(), id: server.RequestID(), now: c.now(), locale: localeOf(hr), polled: asksForEvents(hr), address: server.PeerOf(hr)}
+		origin := audit.Origin{RequestID: server.RequestID(), RemoteIP: server.PeerOf(hr)}
+		ctx = audit.With(ctx, origin)
+		r := &request{Request: hr.WithContext(ctx), outer: hr.Context(), id: origin.RequestID, now: c.now(), locale: localeOf(hr), polled: asksForEvents(hr), address: origin.RemoteIP}
 		w.Header().Set("X-Request-Id", r.id)
 		a, err := c.answer(ctx, rt, r)
 		if err != nil {

@@ -2,6 +2,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -128,12 +129,14 @@ const (
 	maxImportBody = 10 << 20
 )
 
-// Handler answers every request with an id, and logs those that it refuses.
-// There is no mux: it would answer some requests itself.
+// Handler answers every request with an id, and logs those that it refuses. Records of the
+// audit log have that id and the caller's address. A request of the console has the id of
+// the browser's. There is no mux: it would answer some requests itself.
 func (a *API) Handler() http.Handler {
 	routes := a.Routes()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		x := &call{Request: r, id: server.RequestID(), path: unknownPath(r), log: a.log, w: w}
+		origin := audit.Origin{RequestID: cmp.Or(audit.From(r.Context()).RequestID, server.RequestID()), RemoteIP: server.PeerOf(r)}
+		x := &call{Request: r.WithContext(audit.With(r.Context(), origin)), id: origin.RequestID, path: unknownPath(r), log: a.log, w: w}
 		w.Header().Set("X-Request-Id", x.id)
 		var status int
 		var body any
@@ -421,11 +424,7 @@ func (a *API) json(w http.ResponseWriter, status int, contentType string, v any)
 }
 
 // audit records an event of a request.
-func (a *API) audit(x *call, e audit.Event) {
-	e.RequestID = x.id
-	e.RemoteIP = server.PeerOf(x.Request)
-	a.Audit.Record(e)
-}
+func (a *API) audit(x *call, e audit.Event) { a.Audit.Record(audit.From(x.Context()).Event(e)) }
 
 // auditCode records a code that an operator's program has requested.
 func (a *API) auditCode(x *call, req adminapi.CodeRequest, code issuer.IssuedCode) {

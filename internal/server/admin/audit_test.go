@@ -19,6 +19,7 @@ import (
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/audit"
 	"github.com/mintage/mintage/internal/server/admin"
+	"github.com/mintage/mintage/internal/store"
 	"github.com/mintage/mintage/internal/testkit"
 )
 
@@ -197,11 +198,17 @@ func TestSearchesAreFewAndMayFail(t *testing.T) {
 	a.call(t, http.StatusInternalServerError, "GET", "/audit", "")
 }
 
-// The audit log records refused callers, and each code that a program has requested.
+// The audit log records refused callers, each code that a program has requested, and each
+// change, with the request and its address.
 func TestWhatTheAdminAPIRecords(t *testing.T) {
 	a := newAdminAPI(t)
 	dir := t.TempDir()
-	a.api.Audit = audit.Open(audit.Options{Directory: dir, Node: "a", Now: a.cases().Now, Log: slog.New(slog.DiscardHandler)})
+	log := audit.Open(audit.Options{Directory: dir, Node: "a", Now: a.cases().Now, Log: slog.New(slog.DiscardHandler)})
+	audited := a.cases()
+	audited.Store = audit.NewStore(audited.Store, log, "")
+	a.api = admin.NewAPI(audited, a.iss, a.logins, admin.Access{Configured: adminToken}, a.iss.Log)
+	a.api.Realm.Name, a.api.Audit = testkit.Realm[1:], log
+	a.handler = admin.Realms([]*admin.API{a.api})
 	watch, desk := a.newToken(t, `{"name":"watch","role":"auditor"}`), a.newToken(t, `{"name":"desk","role":"admin","realm":"api"}`)
 	cases := []struct {
 		token, method, path, body string
@@ -214,6 +221,7 @@ func TestWhatTheAdminAPIRecords(t *testing.T) {
 		{watch, "POST", "/keys/rotate", "", 403, audit.Entry{Event: audit.AdminForbidden, Outcome: audit.Refused, Actor: "token:watch", Detail: "POST /admin/v1/keys/rotate"}},
 		{desk, "GET", "/keys", "", 403, audit.Entry{Event: audit.AdminForbidden, Outcome: audit.Refused, Actor: "token:desk", Detail: "GET /admin/v1/keys, outside of the realm api"}},
 		{desk, "POST", "/codes", goodCode, 201, audit.Entry{Event: audit.CodeIssued, Outcome: audit.Success, Realm: testkit.Realm, ClientID: "billing", Subject: "alice@example.com", Actor: "token:desk", Detail: "scope openid read"}},
+		{desk, "POST", "/clients/billing/disable", "", 200, audit.Entry{Event: audit.Name(store.EventClientChanged), Outcome: audit.Success, Realm: testkit.Realm, ClientID: "billing", Actor: "token:desk", Detail: "disabled"}},
 	}
 	var ids []string
 	for _, c := range cases {
