@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -17,13 +18,11 @@ import (
 // write that certainly did not happen leaves no record.
 type Store struct {
 	store.Store
-	log   *Log
-	realm string
+	log *Log
 }
 
-// NewStore wraps a store. With several realms, realm is the name of the default one, for
-// its records; records of the whole deployment have no realm.
-func NewStore(st store.Store, log *Log, realm string) *Store { return &Store{st, log, realm} }
+// NewStore wraps a store. Records name their realm, except those of the whole deployment.
+func NewStore(st store.Store, log *Log) *Store { return &Store{st, log} }
 
 // record records the events of a write, with its outcome.
 func (s *Store) record(ctx context.Context, err error, about Event, events []store.Event) {
@@ -36,7 +35,7 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 		realm, name := store.SplitRealm(e.About)
 		r.Realm = cmp.Or(r.Realm, realm)
 		if !e.Name.OfDeployment() {
-			r.Realm = cmp.Or(r.Realm, s.realm)
+			r.Realm = cmp.Or(r.Realm, oauth.DefaultRealm)
 		}
 		if subject, ok := strings.CutPrefix(name, store.AboutSubject("")); ok && r.Subject == "" {
 			r.Subject = subject

@@ -42,7 +42,7 @@ func newAuditedStore(t *testing.T) *auditedStore {
 	}
 	s := &auditedStore{t: t, faulty: storetest.NewFaulty(engine), dir: filepath.Join(t.TempDir(), "audit")}
 	s.log = audit.Open(audit.Options{Directory: s.dir, Routine: true, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
-	s.Store = audit.NewStore(s.faulty, s.log, "")
+	s.Store = audit.NewStore(s.faulty, s.log)
 	t.Cleanup(func() {
 		if err := errors.Join(s.log.Close(), engine.Close()); err != nil {
 			t.Error(err)
@@ -85,7 +85,7 @@ func TestAChangeOfACommandIsRecordedBeforeItGoesOn(t *testing.T) {
 	s := newAuditedStore(t)
 	log := audit.Open(audit.Options{Directory: s.dir, AtOnce: true, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	defer log.Close()
-	st := audit.NewStore(s.faulty, log, "")
+	st := audit.NewStore(s.faulty, log)
 	for i := range 5 {
 		id := fmt.Sprint("client", i)
 		if err := st.Commit(t.Context(), store.Change{Entries: []store.Entry{store.Client{ID: id, Realm: "/api", State: store.ClientEnabled, Version: 1}.Entry()}, Events: []store.Event{event(store.EventClientCreated, id)}}); err != nil {
@@ -153,6 +153,9 @@ func TestEveryChangeIsRecordedWithWhomItConcerns(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %s %s %s", e.Event, e.Outcome, e.ClientID, e.Subject, e.GrantID))
 		if e.RequestID != "r1" || e.RemoteIP != "192.0.2.7" || e.Actor != "operator:root" || !e.Time.Equal(base.Time()) {
 			t.Errorf("%s: %+v", e.Event, e)
+		}
+		if (e.Realm == "/api") == store.EventName(e.Event).OfDeployment() {
+			t.Errorf("%s has the realm %q", e.Event, e.Realm)
 		}
 	}
 	if !slices.Equal(got, want) {
@@ -245,7 +248,7 @@ func (s twice) UpdateGrant(_ context.Context, _ grant.ID, decide store.Decide) e
 
 func TestTheLastDecisionCounts(t *testing.T) {
 	s := newAuditedStore(t)
-	if err := audit.NewStore(twice{s.faulty}, s.log, "").UpdateGrant(t.Context(), grant.ID{1}, revoke); err != nil {
+	if err := audit.NewStore(twice{s.faulty}, s.log).UpdateGrant(t.Context(), grant.ID{1}, revoke); err != nil {
 		t.Fatal(err)
 	}
 	if list := s.recorded(); len(list) != 0 {

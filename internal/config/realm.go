@@ -36,15 +36,6 @@ func (c Config) Of(realm string) (Config, bool) {
 	return Config{}, false
 }
 
-// RealmOfRecords returns the realm that audit records of the default realm name: "" if the
-// deployment has no other realm.
-func (c Config) RealmOfRecords() string {
-	if len(c.Realms) == 0 {
-		return ""
-	}
-	return c.Realm
-}
-
 // LongestRefresh returns the longest lifetime that a realm gives refresh tokens.
 func (c Config) LongestRefresh() (longest time.Duration) {
 	for _, r := range c.Each() {

@@ -40,7 +40,7 @@ func audited(t *testing.T, tr *auditLog) func(*options) {
 			if inner != nil {
 				st = inner(st)
 			}
-			return audit.NewStore(st, tr.log, "")
+			return audit.NewStore(st, tr.log)
 		}
 	}
 }

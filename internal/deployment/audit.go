@@ -125,7 +125,7 @@ func Audited(cfg config.Config, st store.Store) store.Store {
 	if auditLog == nil {
 		return st
 	}
-	return notingStore{audit.NewStore(st, auditLog, cfg.RealmOfRecords()), auditLog, os.Stderr}
+	return notingStore{audit.NewStore(st, auditLog), auditLog, os.Stderr}
 }
 
 // Close closes the store and writes the records. If it cannot write them, it only warns the

@@ -46,11 +46,11 @@ func openAuditLog(cfg config.Config, version string, directory *atomic.Pointer[d
 }
 
 // audited returns st with its changes recorded in the audit log, if there is one.
-func audited(st store.Store, auditLog *audit.Log, cfg config.Config) store.Store {
+func audited(st store.Store, auditLog *audit.Log) store.Store {
 	if auditLog == nil {
 		return st
 	}
-	return audit.NewStore(st, auditLog, cfg.RealmOfRecords())
+	return audit.NewStore(st, auditLog)
 }
 
 // anchorEvery is the interval at which the anchor is written.

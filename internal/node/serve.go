@@ -227,7 +227,7 @@ func (n *node) open(ctx context.Context, cfg config.Config, address net.Addr) (c
 	n.anchors = newAnchoring(cfg, st, n.outage, n.log)
 	n.auditLog = openAuditLog(cfg, n.version, &opened, n.anchors, n.log)
 	n.anchors.auditLog = n.auditLog
-	n.store = audited(st, n.auditLog, cfg)
+	n.store = audited(st, n.auditLog)
 	n.traffic = traffic.New(n.store, n.metrics.Totals, time.Now)
 	closing = func() error {
 		n.anchors.end()

@@ -49,9 +49,7 @@ func (a *API) explain(x *call, u *admin.Admin, in adminapi.ExplainRequest) (any,
 	}
 	var realms []string
 	if x.actor.Realm != "" {
-		if realms = []string{u.Realm}; len(a.realms) == 1 {
-			realms = append(realms, "") // records name no realm if there is only one
-		}
+		realms = []string{u.Realm}
 	}
 	return a.Explain(x.Context(), in, realms)
 }
