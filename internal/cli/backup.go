@@ -216,12 +216,12 @@ func (v backupView) text(configuration string) text {
 	for _, table := range []string{"grants", "clients", "documents", "cutoffs", "events"} {
 		rows = append(rows, fmt.Sprintf("%d %s", v.Rows[table], table))
 	}
-	kek, keep := v.KEK, v.KEK+": "+v.KEKFile
+	kek, keep := v.KEK, v.KEK+", which is not at "+v.KEKFile
 	switch {
 	case v.KEKFits == nil:
-		kek, keep = kek+" (not tried: it is not at "+v.KEKFile+")", v.KEK+", which is not at "+v.KEKFile
+		kek += " (not tried: it is not at " + v.KEKFile + ")"
 	case *v.KEKFits:
-		kek += " (fits: " + v.KEKFile + ")"
+		kek, keep = kek+" (fits: "+v.KEKFile+")", v.KEK+": "+v.KEKFile
 	default:
 		kek += " (does not fit: " + v.KEKFile + ")"
 	}
