@@ -60,6 +60,11 @@ var auditMutations = []Mutation{
 		Test: inAudit + "TestAForgedRemoval",
 	},
 	{
+		Name: "records of commands beside a server", In: "writer.run",
+		Old: "w.dir.catchUp()", New: "_ = w.dir.catchUp",
+		Test: inAudit + "TestAServerNoticesTheRemoval",
+	},
+	{
 		Name: "last line of a writer", In: "directory.seek",
 		Old: "&& !ours.stands() {", New: "&& ours.seq == 0 {",
 		Test: inAudit + "TestAWriterDoesNotGoOn",

@@ -79,7 +79,7 @@ var setupMutations = []Mutation{
 	},
 	{
 		Name: "the realm of an audit record", In: "audit.Store.record",
-		Old: "r.Realm = cmp.Or(r.Realm, s.realm)", New: "r.Realm = cmp.Or(r.Realm, \"\")",
+		Old: "r.Realm = cmp.Or(r.Realm, oauth.DefaultRealm)", New: "r.Realm = cmp.Or(r.Realm, oauth.DefaultRealm[:0])",
 		Test: "go test ./internal/node -run TestRecordsName",
 	},
 	{
