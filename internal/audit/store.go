@@ -9,7 +9,6 @@ import (
 	"sync/atomic"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -32,11 +31,8 @@ func (s *Store) record(ctx context.Context, err error, about Event, events []sto
 	for _, e := range events {
 		r := about
 		r.Name, r.Time, r.Actor, r.Detail = Name(e.Name), e.At.Time(), e.Actor, e.Detail
-		realm, name := store.SplitRealm(e.About)
-		r.Realm = cmp.Or(r.Realm, realm)
-		if !e.Name.OfDeployment() {
-			r.Realm = cmp.Or(r.Realm, oauth.DefaultRealm)
-		}
+		_, name := store.SplitRealm(e.About)
+		r.Realm = cmp.Or(r.Realm, e.Realm())
 		if subject, ok := strings.CutPrefix(name, store.AboutSubject("")); ok && r.Subject == "" {
 			r.Subject = subject
 		}

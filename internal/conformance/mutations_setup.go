@@ -78,8 +78,8 @@ var setupMutations = []Mutation{
 		Test: "go test ./internal/node -run TestTC28",
 	},
 	{
-		Name: "the realm of an audit record", In: "audit.Store.record",
-		Old: "r.Realm = cmp.Or(r.Realm, oauth.DefaultRealm)", New: "r.Realm = cmp.Or(r.Realm, oauth.DefaultRealm[:0])",
+		Name: "the realm of an audit record", In: "Event.Realm",
+		Old: "return oauth.DefaultRealm", New: "return oauth.DefaultRealm[:0]",
 		Test: "go test ./internal/node -run TestRecordsName",
 	},
 	{

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -174,8 +173,7 @@ func (s *Store) Sweep(ctx context.Context, table store.SweptTable, after string,
 // contains the realm.
 func (s *Store) ended(realm string, events []store.Event) {
 	for _, e := range events {
-		named, _ := store.SplitRealm(e.About)
-		m := s.m.Realm(cmp.Or(realm, named, oauth.DefaultRealm))
+		m := s.m.Realm(cmp.Or(realm, e.Realm()))
 		switch e.Name {
 		case store.EventCodeReplayed, store.EventRefreshReplayed:
 			m.inc(revocations, byReplay)

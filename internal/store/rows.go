@@ -189,5 +189,14 @@ var ofDeployment = []EventName{
 	EventOperatorAdded, EventOperatorRemoved, EventConsoleInvited, EventConsoleInvitationUsed, EventConsoleSignIn, EventConsoleSessionEnded,
 }
 
+// Realm returns the realm that an event is about, or "" if it belongs to none.
+func (e Event) Realm() string {
+	realm, _ := SplitRealm(e.About)
+	if realm == "" && !e.Name.OfDeployment() {
+		return oauth.DefaultRealm
+	}
+	return realm
+}
+
 // OfDeployment reports whether events with the name belong to no realm.
 func (n EventName) OfDeployment() bool { return slices.Contains(ofDeployment, n) }
