@@ -76,11 +76,11 @@ func (w *world) serving(needed bool) {
 
 var (
 	columns   = regexp.MustCompile(` {2,}`)
-	fromWhere = regexp.MustCompile(`(scope [^;"]*); from 127\.0\.0\.1|("event":"code_issued".*),"remote_ip":"127\.0\.0\.1"|("msg":"(?:code issued|admin request refused)".*"remote_ip":")127\.0\.0\.1`)
+	fromWhere = regexp.MustCompile(`(scope [^;"]*); from 127\.0\.0\.1|,"remote_ip":"127\.0\.0\.1"(,"actor":"operator:<user>")|("msg":"(?:code issued|admin request refused)".*"remote_ip":")127\.0\.0\.1`)
 )
 
 // comparable removes differences that the way implies from a transcript: the width of
-// columns with operators' names, and the addresses in the log of requests over TCP.
+// columns with operators' names, and the addresses in the logs of requests over TCP.
 func (as way) comparable(transcript string) string {
 	if as == remote {
 		transcript = fromWhere.ReplaceAllString(columns.ReplaceAllString(transcript, "  "), "$1$2$3")
