@@ -196,6 +196,9 @@ func printEnded(out io.Writer, done adminapi.Withdrawal, dry bool) {
 		ends = "would end"
 	}
 	fmt.Fprintf(out, "it %s:\n", ends)
+	if !signs && !of[keys.MAC] && !of[keys.Registration] && !of[keys.Seal] {
+		fmt.Fprintln(out, "  nothing: no token and no code depends on it")
+	}
 	if of[keys.MAC] || of[keys.Registration] {
 		fmt.Fprintf(out, "  %d grants: their users log in again\n", *done.Grants)
 	}
@@ -221,8 +224,7 @@ func newKEKRotate(s *settings) *cobra.Command {
 After a crash, repeat the command:
 
 1. Write a new key as second line of the kek file, unless there is one already.
-2. Wrap all keys of the store with it, in one transaction. Servers read the file
-   again.
+2. Wrap all keys with it, in one transaction. Servers read the file again.
 3. Move the old key from the kek file to FILE.FINGERPRINT. Older backups need it.
 
 With PostgreSQL, or with --kek-file, the command ends after step 1: copy the file to
