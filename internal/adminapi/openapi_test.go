@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -63,6 +64,11 @@ func TestTypesAreWhatTheDescriptionSays(t *testing.T) {
 	request["client_secret"] = true
 	compare(t, "Client", doc.Components.Schemas["Client"].Value, answer)
 	compare(t, "ClientDocument", doc.Components.Schemas["ClientDocument"].Value, request)
+	for name, states := range map[string][]string{"Client": ClientStates, "ClientDocument": ClientStates[:2], "User": UserStates} {
+		if enum := doc.Components.Schemas[name].Value.Properties["state"].Value.Enum; fmt.Sprint(enum) != fmt.Sprint(states) {
+			t.Errorf("%s.state is described as one of %v, and is one of %v", name, enum, states)
+		}
+	}
 	own := doc.Components.Schemas["Client"].Value.Properties["self_registered"].Value
 	compare(t, "self_registered", own, members(reflect.TypeFor[SelfRegistered]()))
 }

@@ -136,12 +136,10 @@ func TestTheDescriptionAndTheRouterAgree(t *testing.T) {
 
 var managementPattern = regexp.MustCompile(`"(GET|POST) (/[^" ]*)"`)
 
-// adminAndManagement returns what the other listeners serve. It reads the management
-// listener's source, because a mux cannot list its routes.
-func adminAndManagement(t *testing.T) map[string]map[string]bool {
+// sources returns the texts of the Go files that match a pattern, without tests.
+func sources(t *testing.T, pattern string) (texts []string) {
 	t.Helper()
-	all := map[string]map[string]bool{}
-	files, err := filepath.Glob("../*.go")
+	files, err := filepath.Glob(pattern)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +151,18 @@ func adminAndManagement(t *testing.T) map[string]map[string]bool {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, m := range managementPattern.FindAllStringSubmatch(string(text), -1) {
+		texts = append(texts, string(text))
+	}
+	return texts
+}
+
+// adminAndManagement returns what the other listeners serve. It reads the management
+// listener's source, because a mux cannot list its routes.
+func adminAndManagement(t *testing.T) map[string]map[string]bool {
+	t.Helper()
+	all := map[string]map[string]bool{}
+	for _, text := range sources(t, "../*.go") {
+		for _, m := range managementPattern.FindAllStringSubmatch(text, -1) {
 			all["http://127.0.0.1:9000"+strings.ReplaceAll(m[2], "...}", "}")] = map[string]bool{m[1]: true}
 		}
 	}
@@ -211,10 +220,26 @@ func TestTheDescriptionHasEveryRefusalOfTheAdminAPI(t *testing.T) {
 			}
 		}
 	}
+	names := map[any]bool{}
+	for _, code := range []operator.Code{operator.NotFound, operator.Deleted, operator.Taken, operator.Changed, operator.Full, operator.InUse, operator.Conflict} {
+		names["urn:mintage:problem:"+strings.ReplaceAll(string(code), " ", "-")] = true
+	}
+	for _, text := range sources(t, "../admin/*.go") {
+		for _, name := range problemType.FindAllString(text, -1) {
+			names[name] = true
+		}
+	}
 	types := doc.Components.Schemas["Problem"].Value.Properties["type"].Value.Enum
-	for _, code := range []operator.Code{operator.NotFound, operator.Deleted, operator.Taken, operator.Changed, operator.Full, operator.InUse, operator.Conflict, "role", "realm"} {
-		if name := "urn:mintage:problem:" + strings.ReplaceAll(string(code), " ", "-"); !slices.Contains(types, any(name)) {
+	for name := range names {
+		if !slices.Contains(types, name) {
 			t.Errorf("problems are described without the type %s", name)
 		}
 	}
+	for _, name := range types {
+		if !names[name] {
+			t.Errorf("problems are described with the type %s, which none has", name)
+		}
+	}
 }
+
+var problemType = regexp.MustCompile(`urn:mintage:problem:[a-z-]+`)
