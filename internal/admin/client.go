@@ -262,7 +262,10 @@ func (a Clients) RevokeSecret(ctx context.Context, clientID, id string, force bo
 // client; the first use of an imported secret is no difference. With an ETag, the client
 // must exist and be unchanged.
 func (a Clients) Apply(ctx context.Context, id, etag string, d adminapi.Client) (c store.Client, secret oauth.Secret, created bool, err error) {
-	if d.ID != "" && d.ID != id {
+	switch {
+	case id == "": // Create would generate one, and the same request again another one
+		return c, "", false, &oauth.Invalid{Field: "id", Message: "is empty: name the client in the path"}
+	case d.ID != "" && d.ID != id:
 		return c, "", false, &oauth.Invalid{Field: "id", Message: fmt.Sprintf("%q is another client", d.ID)}
 	}
 	old, err := a.Read(ctx, id)

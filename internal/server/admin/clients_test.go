@@ -87,6 +87,19 @@ func TestAClientIsAppliedReadAndDeleted(t *testing.T) {
 	}
 }
 
+// A script whose variable is unset sends such a path. Without an id, each PUT would register
+// another client.
+func TestAPutWithoutAnIDRegistersNothing(t *testing.T) {
+	a := newAdminAPI(t)
+	if p, _ := a.call(t, http.StatusUnprocessableEntity, http.MethodPut, "/clients/", invoices); p["field"] != "id" {
+		t.Errorf("%v", p)
+	}
+	list, _ := a.call(t, http.StatusOK, http.MethodGet, "/clients?match=Invoices", "")
+	if n := len(list.list("clients")); n != 0 {
+		t.Errorf("%d clients were registered", n)
+	}
+}
+
 // A dry run reports errors, and returns the result that the change would have.
 func TestADryRunChangesNothing(t *testing.T) {
 	a := newAdminAPI(t)
