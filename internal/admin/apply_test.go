@@ -77,6 +77,39 @@ func TestTheSameClientAppliedTwiceIsWrittenOnce(t *testing.T) {
 	}
 }
 
+// The order of a list is part of what a caller has asked for: the answer must not claim an
+// order, and an ETag, that the store does not have.
+func TestAnotherOrderOfAListIsStored(t *testing.T) {
+	a, changes := newAdmin(t)
+	const one, two = `"https://invoices.example/1"`, `"https://invoices.example/2"`
+	for n, uris := range []string{one + "," + two, two + "," + one, two + "," + one} {
+		*changes = 0
+		answer, _, _, err := a.Clients().Apply(t.Context(), "invoices", "", document(t, `{"name": "Invoices", "scope": "read", "redirect_uris": [`+uris+`]}`))
+		if err != nil || n < 2 && *changes != 1 || n == 2 && *changes != 0 {
+			t.Fatalf("step %d: %d changes, %v", n, *changes, err)
+		}
+		if stored, err := a.Clients().Read(t.Context(), "invoices"); err != nil || admin.ClientETag(stored) != admin.ClientETag(answer) {
+			t.Errorf("step %d: it is %v, and the answer has %v, %v", n, stored.RedirectURIs, answer.RedirectURIs, err)
+		}
+	}
+	// The consent page has the scopes of an API in their order.
+	read, write := adminapi.APIScope{Name: "orders:read"}, adminapi.APIScope{Name: "orders:write"}
+	api := adminapi.API{ID: "https://orders.example", Name: "Orders", Scopes: []adminapi.APIScope{read, write}}
+	made, err := a.APIs().Create(t.Context(), api)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api.Scopes = []adminapi.APIScope{write, read}
+	next, _, err := a.APIs().Apply(t.Context(), api.ID, "", api)
+	if err != nil || next.Scopes[0].Name != write.Name || next.Scopes[0].Number != made.Scopes[1].Number {
+		t.Errorf("the scopes are %+v, %v", next.Scopes, err)
+	}
+	*changes = 0
+	if _, _, err := a.APIs().Apply(t.Context(), api.ID, "", api); err != nil || *changes != 0 {
+		t.Errorf("the same order again: %d changes, %v", *changes, err)
+	}
+}
+
 func TestWhatCannotBeAppliedIsNamed(t *testing.T) {
 	a, _ := newAdmin(t)
 	if _, _, _, err := a.Clients().Apply(t.Context(), "invoices", "", document(t, invoices)); err != nil {

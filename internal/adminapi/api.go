@@ -50,6 +50,9 @@ func (a API) Changes(old API) string {
 	for _, name := range slices.Sorted(maps.Keys(before)) {
 		list = append(list, "scope removed "+name)
 	}
+	if list == nil && !slices.EqualFunc(a.Scopes, old.Scopes, func(s, o APIScope) bool { return s.Name == o.Name }) {
+		list = []string{"scopes: another order"}
+	}
 	was := old.settings()
 	for i, s := range a.settings() {
 		if s[1] != was[i][1] {

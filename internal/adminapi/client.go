@@ -194,7 +194,11 @@ func (c Client) Changes(old Client) string {
 		}
 		if before, ok := s.Value(&old.Registration).([]string); ok && s.Each {
 			after := s.Value(&c.Registration).([]string)
-			list = append(append(list, missing(name+" added ", after, before)...), missing(name+" removed ", before, after)...)
+			changed := append(missing(name+" added ", after, before), missing(name+" removed ", before, after)...)
+			if changed == nil && !slices.Equal(before, after) {
+				changed = []string{name + ": another order"}
+			}
+			list = append(list, changed...)
 			continue
 		}
 		text := func(c Client) string {
