@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -153,8 +154,8 @@ func (a Trusts) write(ctx context.Context, id string, write func(old store.Trust
 		}
 		return write(old, view)
 	})
-	if err == nil && !a.DryRun && (next.Disabled || next.Deleted) {
-		err = a.endGrants(ctx, next)
+	if (err == nil || isGone(err)) && !a.DryRun && (next.Disabled || next.Deleted) {
+		err = cmp.Or(a.endGrants(ctx, next), err)
 	}
 	return next, err
 }

@@ -2,6 +2,7 @@ package admin_test
 
 import (
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 	"testing"
@@ -117,8 +118,8 @@ func TestATrustGivesNoMoreThanItsClientHas(t *testing.T) {
 	}
 }
 
-// Disabling a trust again revokes the grants that remained the first time.
-func TestDisablingATrustAgainRevokesTheRest(t *testing.T) {
+// Ending a trust again revokes the grants that remained the first time.
+func TestEndingATrustAgainRevokesTheRest(t *testing.T) {
 	a, _ := newAdmin(t)
 	const agent, open = "https://agent.example/client.json", "https://open.example"
 	if _, err := a.APIs().Create(t.Context(), adminapi.API{ID: open, Name: "A", SelfRegistered: true, Scopes: []adminapi.APIScope{{Name: "open"}}}); err != nil {
@@ -129,17 +130,28 @@ func TestDisablingATrustAgainRevokesTheRest(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := grant.Grant{
-		ID: grant.ID{1}, Realm: "/api", ClientID: agent, Subject: "u", Scope: "open", State: grant.Active, Generation: 1, Version: 1,
-		AuthorizedAt: 1, RotatedAt: 1, ExpiresAt: 1 << 50, DeleteAfter: 1 << 50, Facts: grant.Facts{Trust: trust.ID},
-	}
-	if err := a.Store.CreateGrant(t.Context(), left); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a.Trusts().Change(t.Context(), trust.ID, "", v); err != nil {
-		t.Fatal(err)
-	}
-	if g, err := a.Store.Grant(t.Context(), left.ID); err != nil || g.State != grant.Revoked {
-		t.Errorf("the grant is %s, %v", g.State, err)
+	for n, end := range []func() error{
+		func() error { _, err := a.Trusts().Change(t.Context(), trust.ID, "", v); return err },
+		func() error { return a.Trusts().Delete(t.Context(), trust.ID, "") },
+		func() error { // deleted before
+			if err := a.Trusts().Delete(t.Context(), trust.ID, ""); codeOf(err) != admin.NotFound {
+				return fmt.Errorf("a trust that is deleted: %w", err)
+			}
+			return nil
+		},
+	} {
+		left := grant.Grant{
+			ID: grant.ID{byte(n + 1)}, Realm: "/api", ClientID: agent, Subject: "u", Scope: "open", State: grant.Active, Generation: 1, Version: 1,
+			AuthorizedAt: 1, RotatedAt: 1, ExpiresAt: 1 << 50, DeleteAfter: 1 << 50, Facts: grant.Facts{Trust: trust.ID},
+		}
+		if err := a.Store.CreateGrant(t.Context(), left); err != nil {
+			t.Fatal(err)
+		}
+		if err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if g, err := a.Store.Grant(t.Context(), left.ID); err != nil || g.State != grant.Revoked {
+			t.Errorf("step %d: the grant is %s, %v", n, g.State, err)
+		}
 	}
 }
