@@ -226,8 +226,8 @@ func noAPI(id string) error {
 // List returns the registered APIs sorted by id, and whether more follow.
 func (a APIs) List(ctx context.Context, p adminapi.Page) ([]store.API, bool, error) {
 	return list(ctx, a.Admin, p, func(view *directory.View) (iter.Seq[*store.API], bool) {
-		found, ok := view.API(a.Realm, p.After)
-		return view.APIsAfter(a.Realm, p.After, strings.ToLower(p.Match)), ok && found.ID == p.After
+		row := view.APIRow(a.Realm, p.After) // also of one that was deleted meanwhile
+		return view.APIsAfter(a.Realm, p.After, strings.ToLower(p.Match)), row.ID == p.After
 	}, func(api *store.API) []string { return []string{api.ID, api.Name} })
 }
 

@@ -195,8 +195,7 @@ func noTrust(id string) error {
 // List returns the trusts sorted by id, and whether more follow.
 func (a Trusts) List(ctx context.Context, p adminapi.Page) ([]store.Trust, bool, error) {
 	return list(ctx, a.Admin, p, func(view *directory.View) (iter.Seq[*store.Trust], bool) {
-		row := view.TrustRow(a.Realm, p.After)
-		return view.TrustsAfter(a.Realm, p.After), row != nil && !row.Deleted
+		return view.TrustsAfter(a.Realm, p.After), view.TrustRow(a.Realm, p.After) != nil // also of one that was deleted meanwhile
 	}, func(t *store.Trust) []string { return []string{t.ID, t.Issuer, t.ClientID, string(t.Kind)} })
 }
 

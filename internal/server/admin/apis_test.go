@@ -57,6 +57,29 @@ func TestTheSameAPIAppliedTwiceIsWrittenOnce(t *testing.T) {
 	}
 }
 
+// A page that begins after a resource which was deleted meanwhile is not an error: the
+// reader has that key from the page before.
+func TestAPageContinuesAfterADeletedItem(t *testing.T) {
+	a := newAdminAPI(t)
+	for _, id := range []string{"a", "b", "c"} {
+		a.call(t, 201, "POST", "/apis", `{"id":"https://`+id+`.example","name":"A","scopes":[{"name":"`+id+`"}]}`)
+		a.call(t, 201, "PUT", "/clients/"+id, `{"name":"Build","grant_types":["client_credentials"],"apis":["https://`+id+`.example"]}`)
+		a.call(t, 201, "POST", "/trusts", `{"issuer":"https://ci.example","kind":"workload","client_id":"`+id+`","subjects":["build"],"apis":["https://`+id+`.example"]}`)
+	}
+	for _, kind := range []string{"trusts", "apis", "clients"} {
+		first, _ := a.call(t, 200, "GET", "/"+kind+"?limit=1", "")
+		next := url.QueryEscape(first["next"].(string))
+		whole, _ := a.call(t, 200, "GET", "/"+kind+"?limit=9", "")
+		a.call(t, 204, "DELETE", "/"+kind+"/"+next, "")
+		rest, _ := a.call(t, 200, "GET", "/"+kind+"?limit=9&after="+next, "")
+		if got, want := fmt.Sprint(rest.list(kind)), fmt.Sprint(whole.list(kind)[1:]); got != want {
+			t.Errorf("%s after the deleted one: %s, want %s", kind, got, want)
+		}
+	}
+	a.call(t, 422, "GET", "/apis?after=https://none.example", "")
+	a.call(t, 422, "GET", "/trusts?after=none", "")
+}
+
 func TestNumbersOfAPIsAndScopesAreNeverUsedAgain(t *testing.T) {
 	a := newAdminAPI(t)
 	const id = "https://api.example.com/orders"
