@@ -17,7 +17,9 @@ import (
 // on other rows.
 
 // rowAttempts is how often a change of a row is tried while others change the directory.
-const rowAttempts = 5
+// Every other change is a conflict, also one of another row, and a tool makes several at
+// once: of those that compete, one succeeds in each attempt.
+const rowAttempts = 50
 
 // rewrite stores the row that write makes from the present directory, with an event about
 // about(row). The commit requires an unchanged directory; after a conflict, rewrite retries.

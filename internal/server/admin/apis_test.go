@@ -1,16 +1,21 @@
 package admin_test
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/mintage/mintage/internal/adminapi"
 	"github.com/mintage/mintage/internal/pages"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 )
 
 const orders = `{"name":"Orders","scopes":[{"name":"orders:read","texts":{"en":"Read","ja":"JA"}},{"name":"orders:write"}],"access_token_lifetime":null,"self_registered_clients":false}`
@@ -54,6 +59,38 @@ func TestTheSameAPIAppliedTwiceIsWrittenOnce(t *testing.T) {
 	}
 	if len(events.list("events")) != 2 || !recorded["api_created"] || !recorded["api_changed"] {
 		t.Errorf("%v", events.list("events"))
+	}
+}
+
+// Each change of the directory overtakes all others that have read it: a tool that registers
+// ten APIs at once must not be told that somebody else has changed them.
+func TestAnAPIIsRegisteredWhileOthersAre(t *testing.T) {
+	a := newAdminAPI(t)
+	a.faulty.Inject(storetest.CommitEntry, 30, storetest.Conflicts)
+	a.call(t, 201, "PUT", "/apis/"+url.PathEscape("https://orders.example"), orders)
+	a.faulty.Inject(storetest.CommitEntry, 99, storetest.Conflicts)
+	a.refused(t, 409, "changed", "DELETE", "/apis/"+url.PathEscape("https://orders.example"), "")
+	a.faulty.Heal()
+
+	// On one node, they wait for each other instead.
+	var running, overtaken atomic.Int32
+	a.faulty.Inject(storetest.CommitEntry, 99, func(_ context.Context, do func() error) error {
+		defer running.Add(-1)
+		if running.Add(1) > 1 {
+			overtaken.Add(1)
+		}
+		for range 1000 { // let the others come here, too
+			runtime.Gosched()
+		}
+		return do()
+	})
+	var all sync.WaitGroup
+	for n := range 8 {
+		all.Go(func() { a.call(t, 201, "PUT", fmt.Sprintf("/apis/urn:example:%d", n), `{"name":"A","scopes":[]}`) })
+	}
+	all.Wait()
+	if n := overtaken.Load(); n > 0 {
+		t.Errorf("%d registrations were attempted beside another", n)
 	}
 }
 

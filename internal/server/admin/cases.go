@@ -69,9 +69,13 @@ func (a *API) do(status int, act action, params ...string) handler {
 			return 0, nil, err
 		}
 		if x.changes {
+			slots := a.changes
+			if strings.HasPrefix(x.path, apisPath) || strings.HasPrefix(x.path, trustsPath) {
+				slots = a.rows
+			}
 			select {
-			case a.changes <- struct{}{}:
-				defer func() { <-a.changes }()
+			case slots <- struct{}{}:
+				defer func() { <-slots }()
 			case <-x.Context().Done():
 				return 0, nil, fmt.Errorf("%w: %w", store.ErrUnavailable, x.Context().Err())
 			}
