@@ -49,6 +49,25 @@ func TestABodyWithAMemberTwiceIsRefused(t *testing.T) {
 	}
 }
 
+// A parameter that is ignored could have been a condition, such as dry_run.
+func TestAnUnknownParameterIsRefusedEverywhere(t *testing.T) {
+	a := newAdminAPI(t)
+	for _, rt := range a.api.Routes() {
+		path := strings.TrimPrefix(strings.NewReplacer("{", "", "}", "").Replace(rt.Path), "/admin/v1") + "?none=1"
+		if p, _ := a.call(t, 422, rt.Method, path, "{}"); p["field"] != "none" {
+			t.Errorf("%s %s: %v", rt.Method, path, p)
+		}
+	}
+	for _, name := range []string{"subject", "client_id", "grant_id", "api", "trust"} {
+		if p, _ := a.call(t, 422, "GET", "/events?"+name+"=%00", ""); p["field"] != name {
+			t.Errorf("NUL in %s: %v", name, p)
+		}
+		if p, _ := a.call(t, 422, "GET", "/events?"+name+"=", ""); p["field"] != name || p["detail"] != "is empty" {
+			t.Errorf("empty %s: %v", name, p)
+		}
+	}
+}
+
 // Input that a decoder would replace or ignore is refused, and the response says why.
 func TestABodyThatCannotBeReadIsNamed(t *testing.T) {
 	a := newAdminAPI(t)

@@ -97,9 +97,12 @@ func (a *API) do(status int, act action, params ...string) handler {
 }
 
 // direct returns a handler that runs an action which calls no use case. It needs no slot of
-// changes, and ignores the query.
+// changes, and the query has no parameters.
 func direct(status int, act action) handler {
 	return func(x *call) (int, any, error) {
+		if err := x.readQuery(nil); err != nil {
+			return 0, nil, err
+		}
 		body, err := act(x, nil)
 		return status, body, err
 	}

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/mintage/mintage/internal/admin"
@@ -118,11 +119,20 @@ func listEvents(x *call, u *admin.Admin) (any, error) {
 	if len(x.params) != 1 {
 		return nil, &oauth.Invalid{Field: "subject", Message: "name one of subject, client_id, grant_id, api and trust"}
 	}
-	about := x.params.Get("client_id") + x.params.Get("grant_id") + x.params.Get("api") + x.params.Get("trust")
-	if subject := x.params.Get("subject"); subject != "" {
-		about = store.AboutSubject(subject)
+	var name, about string
+	for name = range x.params {
+		about = x.params.Get(name)
+	}
+	if about == "" { // from a script whose variable is unset
+		return nil, problem(&oauth.Invalid{Field: name, Message: "is empty"})
+	}
+	if name == "subject" {
+		about = store.AboutSubject(about)
 	}
 	events, err := u.Events(x.Context(), about)
+	if invalid := (*oauth.Invalid)(nil); errors.As(err, &invalid) {
+		return nil, problem(&oauth.Invalid{Field: name, Message: invalid.Message}) // api is no setting of a client here
+	}
 	if x.actor.Realm != "" { // events of the deployment may be about the same name
 		events = slices.DeleteFunc(events, func(e adminapi.Event) bool { return store.EventName(e.Name).OfDeployment() })
 	}
