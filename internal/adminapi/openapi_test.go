@@ -17,7 +17,7 @@ import (
 // described are the types with the names of their schemas. A member must be optional in
 // both or required in both.
 var described = map[string]any{
-	"Problem": Problem{}, "API": API{}, "Trust": Trust{}, "AssertionRequest": AssertionRequest{}, "Judgement": AssertionVerdict{}, "SecretRequest": SecretRequest{}, "NewSecret": NewSecret{}, "User": User{}, "UserDocument": UserDocument{}, "UserPatch": UserPatch{},
+	"Problem": Problem{}, "API": API{}, "Trust": Trust{}, "AssertionRequest": AssertionRequest{}, "Judgement": AssertionVerdict{}, "SecretRequest": SecretRequest{}, "Secret": Secret{}, "NewSecret": NewSecret{}, "User": User{}, "UserDocument": UserDocument{}, "UserPatch": UserPatch{},
 	"ImportRequest": ImportRequest{}, "ImportedUser": ImportedUser{}, "Imported": Imported{}, "PasswordRequest": PasswordRequest{}, "NewPassword": NewPassword{}, "NewSecondFactor": NewSecondFactor{}, "KeyChange": KeyChange{},
 	"RotateRequest": RotateRequest{}, "WithdrawRequest": WithdrawRequest{}, "Withdrawal": Withdrawal{}, "Grant": Grant{}, "Session": Session{},
 	"SessionRequest": SessionRequest{}, "EndedSessions": EndedSessions{}, "CutoffRequest": CutoffRequest{}, "NewCutoff": NewCutoff{},

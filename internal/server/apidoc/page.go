@@ -21,8 +21,9 @@ func (w *pageWriter) line(format string, args ...any) { fmt.Fprintf(w, format+"\
 func write(api *value) string {
 	w := &pageWriter{api: api}
 	w.line("# HTTP API\n\n<!-- Generated from openapi.yaml by: go run ./internal/server/apidoc -->\n")
-	w.line("Every address of a server. The machine-readable form is [openapi.yaml](openapi.yaml), in OpenAPI 3.1; a server has it, with its own addresses, at")
-	w.line("`{base}/openapi.json`.\n")
+	w.line("Every address of a server. The machine-readable form is [openapi.yaml](openapi.yaml), in OpenAPI 3.1; a server has the part of its public listener,")
+	w.line("with its own addresses, at `{base}/openapi.json`. For generators and other programs that do not read YAML's aliases and merge keys,")
+	w.line("[openapi.json](../../internal/server/resource/openapi.json) is the whole without them.\n")
 	w.line("%s\n", prose(api.at("info", "description").text()))
 	w.line("| below | |\n|---|---|")
 	for _, s := range api.at("servers").list {
@@ -201,9 +202,6 @@ func (w *pageWriter) schemas() {
 			w.line("| member | | |\n|---|---|---|")
 			properties.each(func(member string, p *value) {
 				full := w.resolve(p)
-				if full.members == nil {
-					return // false: never there
-				}
 				must := ""
 				if required := s.at("required"); required != nil && slices.ContainsFunc(required.list, func(v *value) bool { return v.text() == member }) {
 					must = "always"
