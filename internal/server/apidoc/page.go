@@ -64,7 +64,7 @@ func (w *pageWriter) table(tag string) {
 		case item.at("head") != nil:
 			verb += ", HEAD"
 		}
-		w.line("| %s `%s` | %s | %s |", verb, path, prose(op.at("summary").text()), strings.Join(op.at("responses").names, " "))
+		w.line("| %s `%s` | %s | %s |", verb, path, prose(op.at("summary").text()), strings.Join(slices.Sorted(slices.Values(op.at("responses").names)), " "))
 	})
 }
 
@@ -104,6 +104,7 @@ func (w *pageWriter) answers(responses *value) {
 		}
 		w.line("| %s | %s | %s | %s |", status, prose(r.at("description").text()), w.headers(r), w.bodies(r))
 	})
+	slices.Sort(others)
 	switch {
 	case others == nil:
 	case header == "":
@@ -162,7 +163,7 @@ func (w *pageWriter) parameters(item, op *value) {
 		if p.at("required") != nil && p.at("in").text() != "path" {
 			must = "required. "
 		}
-		w.line("| `%s` | %s | %s%s |", p.at("name").text(), p.at("in").text(), must, strings.TrimSpace(prose(p.at("description").text())+" "+w.bounds(p.at("schema"))))
+		w.line("| `%s` | %s | %s%s |", p.at("name").text(), p.at("in").text(), must, w.meaning(p.at("description"), p.at("schema")))
 	}
 	w.line("")
 }
@@ -206,12 +207,21 @@ func (w *pageWriter) schemas() {
 				if required := s.at("required"); required != nil && slices.ContainsFunc(required.list, func(v *value) bool { return v.text() == member }) {
 					must = "always"
 				}
-				w.line("| `%s` | %s | %s |", member, must, strings.TrimSpace(prose(full.at("description").text())+" "+w.bounds(full)))
+				w.line("| `%s` | %s | %s |", member, must, w.meaning(full.at("description"), full))
 			})
 			return
 		}
-		w.line("\n### %s\n\n%s", name, strings.TrimSpace(prose(s.at("description").text())+" "+w.bounds(s)))
+		w.line("\n### %s\n\n%s", name, w.meaning(s.at("description"), s))
 	})
+}
+
+// meaning returns a description, and behind it the values that a schema allows.
+func (w *pageWriter) meaning(description, schema *value) string {
+	text, bounds := prose(description.text()), w.bounds(schema)
+	if text != "" && bounds != "" && !strings.HasSuffix(text, ".") {
+		text += "."
+	}
+	return strings.TrimSpace(text + " " + bounds)
 }
 
 // bounds describes in few words which values a schema allows.
