@@ -25,6 +25,9 @@ type Problem struct {
 	Field  string `json:"field,omitempty"`  // the member or parameter that is wrong
 }
 
+// NoTime says what is wrong with a text that should be a time.
+const NoTime = "is not a time in RFC 3339, such as 2026-11-21T09:30:00Z"
+
 // jsonTypes describes types of JSON for people. Its keys are the names that errors of
 // encoding/json contain, and kinds of package reflect.
 var jsonTypes = map[string]string{
@@ -35,6 +38,9 @@ var jsonTypes = map[string]string{
 // Misread describes in terms of JSON why encoding/json cannot decode a text: which member
 // has a value of the wrong type, and what it must be. whole is the name of the text itself.
 func Misread(whole string, err error) string {
+	if errors.As(err, new(*time.ParseError)) {
+		return NoTime
+	}
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	if !ok {
 		return strings.TrimPrefix(err.Error(), "json: ")

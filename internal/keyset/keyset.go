@@ -42,7 +42,9 @@ func Parse(body []byte) (Set, error) {
 	var document struct {
 		Keys []json.RawMessage `json:"keys"`
 	}
-	if err := json.Unmarshal(body, &document); err != nil {
+	if err := json.Unmarshal(body, &document); errors.As(err, new(*json.UnmarshalTypeError)) {
+		return nil, errors.New("not a key set: an object with a list of keys (RFC 7517 section 5)")
+	} else if err != nil {
 		return nil, fmt.Errorf("decode key set: %w", err)
 	}
 	if len(document.Keys) > maxKeys {

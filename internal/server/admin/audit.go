@@ -83,7 +83,7 @@ func (a *API) listAudit(x *call, u *admin.Admin) (any, error) {
 	for name, at := range map[string]*time.Time{"since": &f.Since, "until": &f.Until} {
 		if text := x.params.Get(name); text != "" {
 			if *at, err = time.Parse(time.RFC3339, text); err != nil {
-				return nil, &oauth.Invalid{Field: name, Message: "is not a time in RFC 3339, such as 2026-11-21T09:30:00Z"}
+				return nil, &oauth.Invalid{Field: name, Message: adminapi.NoTime}
 			}
 		}
 	}

@@ -53,7 +53,7 @@ func (x *call) read(v any) *Problem {
 	} else if errors.Is(err, io.EOF) {
 		return malformed("the body is missing: send a JSON object")
 	} else if name := wrongTime(x.text); err != nil && name != "" {
-		return malformed(name + " is not a time in RFC 3339, such as 2026-11-21T09:30:00Z")
+		return malformed(name + " " + adminapi.NoTime)
 	} else if err != nil {
 		return malformed(adminapi.Misread("the body", err))
 	}

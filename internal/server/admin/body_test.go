@@ -95,6 +95,8 @@ func TestABodyThatCannotBeReadIsNamed(t *testing.T) {
 		{400, "POST", "/clients", `"shop"`, "the body has a string where an object must be"},
 		{422, "POST", "/clients", `{"redirect_uris":"https://shop.example/cb"}`, "has a string where an array must be"},
 		{422, "PUT", "/clients/shop", `{"profile":1}`, "has a number where a string must be"},
+		{422, "PUT", "/clients/shop", `{"created_at":"yesterday"}`, "is not a time in RFC 3339, such as 2026-11-21T09:30:00Z"},
+		{422, "PUT", "/clients/shop", `{"name":"Shop","scope":"read","grant_types":["client_credentials"],"auth_method":"private_key_jwt","jwks":"x"}`, "not a key set: an object with a list of keys (RFC 7517 section 5)"},
 		{422, "PATCH", "/users/bob", `{"name":"Eve","claims":null}`, "is null: name each claim that is to be removed, and set it to null"},
 	} {
 		if p, _ := a.call(t, c.status, c.method, c.path, c.body); p["detail"] != c.detail || (c.status == 422) != (p["field"] != nil) {
