@@ -80,8 +80,9 @@ type API struct {
 	Realm adminapi.Realm
 
 	realms  []adminapi.Realm
-	changes chan struct{} // concurrency slots of changes
-	rows    chan struct{} // the one slot of changes of APIs and trusts, each of which requires an unchanged directory
+	changes chan struct{} // concurrency slots of changes; see slots
+	rows    chan struct{}
+	lists   chan struct{}
 	lookups chan struct{} // and of looking up tokens
 
 	searches chan struct{} // and of searches of the audit log
@@ -104,7 +105,7 @@ func NewLocal(cases admin.Admin) *API {
 }
 
 func newAPI(cases admin.Admin, log *slog.Logger) *API {
-	return &API{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges), rows: make(chan struct{}, 1), lookups: make(chan struct{}, maxLookups), searches: make(chan struct{}, maxSearches)}
+	return &API{cases: cases, log: log, Probes: &server.Probes{}, changes: make(chan struct{}, maxChanges), rows: make(chan struct{}, 1), lists: make(chan struct{}, 1), lookups: make(chan struct{}, maxLookups), searches: make(chan struct{}, maxSearches)}
 }
 
 // A Problem is an error answer.

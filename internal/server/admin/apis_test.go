@@ -71,26 +71,39 @@ func TestAnAPIIsRegisteredWhileOthersAre(t *testing.T) {
 	a.faulty.Inject(storetest.CommitEntry, 99, storetest.Conflicts)
 	a.refused(t, 409, "changed", "DELETE", "/apis/"+url.PathEscape("https://orders.example"), "")
 	a.faulty.Heal()
+}
 
-	// On one node, they wait for each other instead.
-	var running, overtaken atomic.Int32
-	a.faulty.Inject(storetest.CommitEntry, 99, func(_ context.Context, do func() error) error {
-		defer running.Add(-1)
-		if running.Add(1) > 1 {
-			overtaken.Add(1)
+// On one node, changes that would conflict wait for each other instead.
+func TestChangesThatWouldConflictHaveTurns(t *testing.T) {
+	a := newAdminAPI(t)
+	for path, c := range map[string]struct {
+		method storetest.Method
+		body   string
+	}{
+		"/apis":         {storetest.CommitEntry, `{"id":"urn:example:%d","name":"A","scopes":[]}`},
+		"/admin-tokens": {storetest.CommitDocument, `{"name":"t%d","role":"auditor"}`},
+		"/operators":    {storetest.CommitDocument, `{"name":"o%d","role":"auditor"}`},
+	} {
+		var running, overtaken atomic.Int32
+		a.faulty.Inject(c.method, 99, func(_ context.Context, do func() error) error {
+			defer running.Add(-1)
+			if running.Add(1) > 1 {
+				overtaken.Add(1)
+			}
+			for range 1000 { // let the others come here, too
+				runtime.Gosched()
+			}
+			return do()
+		})
+		var all sync.WaitGroup
+		for n := range 8 {
+			all.Go(func() { a.call(t, 201, "POST", path, fmt.Sprintf(c.body, n)) })
 		}
-		for range 1000 { // let the others come here, too
-			runtime.Gosched()
+		all.Wait()
+		a.faulty.Heal()
+		if n := overtaken.Load(); n > 0 {
+			t.Errorf("%s: %d changes were attempted beside another", path, n)
 		}
-		return do()
-	})
-	var all sync.WaitGroup
-	for n := range 8 {
-		all.Go(func() { a.call(t, 201, "PUT", fmt.Sprintf("/apis/urn:example:%d", n), `{"name":"A","scopes":[]}`) })
-	}
-	all.Wait()
-	if n := overtaken.Load(); n > 0 {
-		t.Errorf("%d registrations were attempted beside another", n)
 	}
 }
 

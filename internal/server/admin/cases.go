@@ -69,10 +69,7 @@ func (a *API) do(status int, act action, params ...string) handler {
 			return 0, nil, err
 		}
 		if x.changes {
-			slots := a.changes
-			if strings.HasPrefix(x.path, apisPath) || strings.HasPrefix(x.path, trustsPath) {
-				slots = a.rows
-			}
+			slots := a.slots(Route{Path: x.path})
 			select {
 			case slots <- struct{}{}:
 				defer func() { <-slots }()
@@ -94,6 +91,19 @@ func (a *API) do(status int, act action, params ...string) handler {
 		}
 		return status, body, err
 	}
+}
+
+// slots returns the concurrency slots of the changes of a route. Changes that would conflict
+// have one slot: those of APIs and trusts, each of which requires an unchanged directory,
+// and those of lists that are one document.
+func (a *API) slots(rt Route) chan struct{} {
+	switch {
+	case rt.about("apis", "trusts"):
+		return a.rows
+	case rt.about("admin-tokens", "operators", "console"):
+		return a.lists
+	}
+	return a.changes
 }
 
 // direct returns a handler that runs an action which calls no use case. It needs no slot of

@@ -21,7 +21,7 @@ func Realms(list []*API) http.Handler {
 		realms = append(realms, a.Realm)
 	}
 	for _, a := range list {
-		a.realms, a.changes, a.rows, a.lookups, a.searches = realms, list[0].changes, list[0].rows, list[0].lookups, list[0].searches
+		a.realms, a.changes, a.rows, a.lists, a.lookups, a.searches = realms, list[0].changes, list[0].rows, list[0].lists, list[0].lookups, list[0].searches
 		a.cases.OperatorRealm = list[0].cases.OperatorRealm
 		others[a.Realm.Name] = a.Handler()
 	}
