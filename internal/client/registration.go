@@ -65,6 +65,11 @@ func (r Registration) Change(c store.Client, policy grant.Policy) (store.Client,
 // Check completes the settings and returns an error about the first one that is wrong. It
 // makes only the checks that do not depend on the deployment.
 func (r *Registration) Check() error {
+	for i, name := range r.GrantTypes { // before the checks of other settings compare them
+		if strings.HasSuffix(store.GrantDeviceCode, ":"+name) {
+			r.GrantTypes[i] = store.GrantDeviceCode
+		}
+	}
 	for _, s := range Settings {
 		if s.check == nil {
 			continue

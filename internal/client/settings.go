@@ -108,11 +108,6 @@ var generalSettings = []Setting{
 		Name: "grant types", Member: "grant_types", Flag: "grant-types", Group: "Client", Fixed: true, Help: "authorization_code and refresh_token (default: both), client_credentials, device_code (urn:ietf:params:oauth:grant-type:device_code)",
 		Field: func(r *Registration) any { return &r.GrantTypes },
 		check: func(r *Registration) error {
-			for i, name := range r.GrantTypes {
-				if strings.HasSuffix(store.GrantDeviceCode, ":"+name) {
-					r.GrantTypes[i] = store.GrantDeviceCode
-				}
-			}
 			if r.Auth == store.AuthNone && slices.Contains(r.GrantTypes, store.GrantClientCredentials) {
 				return fmt.Errorf("client_credentials is for confidential clients (RFC 6749 section 4.4)")
 			}

@@ -565,8 +565,13 @@ func TestFA02_WhatContradictsTheProfileIsRefusedByItsRule(t *testing.T) {
 			t.Errorf("%s: %v", flag, err)
 		}
 	}
-	// Without the profile, these settings are allowed.
 	r := client.Registered(good.Client)
+	r.GrantTypes = append(r.GrantTypes, "device_code") // as the command line abbreviates it
+	if _, err := r.Change(good.Client, d.issuer.Policy); err == nil || !strings.Contains(err.Error(), "5.3.2.2-3") {
+		t.Errorf("device_code: %v", err)
+	}
+	// Without the profile, these settings are allowed.
+	r = client.Registered(good.Client)
 	r.Profile, r.DPoP, r.RequirePAR = "", store.DPoPAllowed, false
 	if _, err := r.Change(good.Client, d.issuer.Policy); err != nil {
 		t.Error(err)
