@@ -3,6 +3,7 @@ package conformance_test
 import (
 	"crypto/rand"
 	"crypto/rsa"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net/http"
@@ -14,6 +15,8 @@ import (
 
 	"github.com/go-jose/go-jose/v4"
 
+	"github.com/mintage/mintage/internal/account"
+	"github.com/mintage/mintage/internal/claims"
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/conformance"
 	"github.com/mintage/mintage/internal/issuer"
@@ -55,7 +58,10 @@ func (s *fapi) pushBy(c *assertingClient, assertion string, p *testkit.Prover, p
 	}
 	form := u.Query()
 	form.Del("realm")
-	r := newRequest(c.with(assertion, form))
+	if assertion != "" {
+		form = c.with(assertion, form)
+	}
+	r := newRequest(form)
 	r.target = pushURL
 	if p != nil {
 		r.header = append(r.header, "DPoP: "+p.Proof("POST", publicURL+pushURL, "", s.now()))
@@ -216,8 +222,38 @@ var fapiModules = map[string]func(*fapi){
 		}
 	},
 	"ensure-other-scope-order-succeeds": func(s *fapi) { s.flow("scope=a openid") },
+	// Each claim of claims_supported that the user has is returned, and others are ignored.
 	"test-claims-parameter-identity-claims": func(s *fapi) {
-		s.flow(`claims={"id_token":{"name":null,"email":{"essential":true}},"userinfo":{"name":null}}`)
+		s.change(s.c.oauthClient, func(c *store.Client) { c.Scope = "openid a profile email address phone" })
+		s.user("claimant", func(u *account.User) {
+			var err error
+			if u.Claims, err = claims.Parse([]byte(aliceClaims)); err != nil {
+				s.t.Fatal(err)
+			}
+			u.ProfileAt = 1_700_000_000_000
+		})
+		s.b = s.browser()
+		s.signIn(s.b, "claimant")
+		has := []string{"name", "preferred_username", "updated_at", "birthdate", "email", "email_verified", "address", "phone_number"}
+		asked := map[string]any{"unknown": map[string]any{"essential": true, "value": "x"}}
+		for i, name := range has {
+			asked[name] = []any{nil, map[string]any{"essential": true}}[i%2]
+		}
+		object, err := json.Marshal(map[string]any{"id_token": asked, "userinfo": asked, "elsewhere": asked})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		got, _, inIDToken := s.flow("claims=" + string(object))
+		inUserInfo := members(s.t, s.resource("DPoP", got.AccessToken, s.p).body)
+		supported := list(s.t, s.metadata(), "claims_supported")
+		for _, name := range has {
+			if inIDToken[name] == nil || inUserInfo[name] == nil || !slices.Contains(supported, name) {
+				s.t.Errorf("%s is %v in the id_token, and %v at userinfo", name, inIDToken[name], inUserInfo[name])
+			}
+		}
+		if inIDToken["unknown"] != nil || inUserInfo["unknown"] != nil {
+			s.t.Errorf("id_token %v, userinfo %v", inIDToken, inUserInfo)
+		}
 	},
 	"access-token-type-header-case-sensitivity": func(s *fapi) {
 		got, _, _ := s.flow()
@@ -340,12 +376,28 @@ var fapiModules = map[string]func(*fapi){
 		now := s.now().Unix()
 		for name, claims := range map[string]map[string]any{
 			"exp": {"exp": nil}, "past": {"iat": now - 120, "exp": now - 60}, "aud": {"aud": nil}, "wrong aud": {"aud": issuerID + "/"}, "iss": {"iss": nil}, "wrong iss": {"iss": s.other.ID},
-			"sub": {"sub": nil}, "wrong sub": {"sub": s.other.ID}, "jti": {"jti": nil}, "nbf": {"nbf": now + 61}, "iat": {"iat": now + 61}, "list": {"aud": []string{issuerID}},
+			"sub": {"sub": nil}, "wrong sub": {"sub": s.other.ID}, "jti": {"jti": nil}, "nbf": {"nbf": now + 61}, "iat": {"iat": now + 61},
+			"list": {"aud": []string{issuerID}}, "list of two": {"aud": []string{issuerID, "https://other.example"}}, "push endpoint": {"aud": publicURL + pushURL}, "token endpoint": {"aud": publicURL + "/oauth2/api/access_token"},
 		} {
 			if a := s.push(s.c, claims, nil); a.status != 400 || a.Error != string(oauth.InvalidClient) {
 				s.t.Errorf("%s: %s", name, a)
 			}
 		}
+		_, body, _ := strings.Cut(s.c.assert(nil), ".")
+		body, _, _ = strings.Cut(body, ".")
+		_, another, _ := strings.Cut(s.other.assert(nil), ".")
+		for name, assertion := range map[string]string{
+			"none": "", "alg none": base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"none"}`)) + "." + body + ".",
+			"another key": base64.RawURLEncoding.EncodeToString([]byte(`{"alg":"ES256","kid":"k"}`)) + "." + body + another[strings.IndexByte(another, '.'):],
+		} {
+			if a := s.pushBy(s.c, assertion, nil); a.status != 400 || a.Error != string(oauth.InvalidClient) {
+				s.t.Errorf("%s: %s", name, a)
+			}
+		}
+		for _, kind := range []string{"", "urn:example:x"} {
+			want(s.t, s.push(s.c, nil, nil, "client_assertion_type="+kind), 400, string(oauth.InvalidRequest))
+		}
+		s.address(s.push(s.c, map[string]any{"nbf": now + 8, "iat": now + 8, "exp": now + 68}, nil))
 		s.address(s.push(s.c, nil, nil))
 	},
 	"dpop-negative-tests": func(s *fapi) {
@@ -377,6 +429,7 @@ var fapiModules = map[string]func(*fapi){
 		got, _, _ := s.flow()
 		want(s.t, s.refresh(s.other, got.RefreshToken, s.p), 400, string(oauth.InvalidGrant))
 		want(s.t, s.refresh(s.c, got.RefreshToken, nil), 400, string(oauth.InvalidDPoPProof))
+		want(s.t, s.tokenRequest(s.c, "", url.Values{"grant_type": {"refresh_token"}, "refresh_token": {got.RefreshToken}}, s.p), 400, string(oauth.InvalidClient))
 		for _, p := range []*testkit.Prover{s.p, testkit.NewProver(s.t), s.p} { // a confidential client may change its key
 			s.step(31 * time.Second)
 			again := s.mustIssue(s.refresh(s.c, got.RefreshToken, p))
@@ -386,6 +439,7 @@ var fapiModules = map[string]func(*fapi){
 			if a := s.resource("DPoP", again.AccessToken, p); a.status != 200 {
 				s.t.Errorf("a refreshed token: %d", a.status)
 			}
+			s.verifyIDToken(s.c.oauthClient, again)
 		}
 	},
 	"par-ensure-reused-request-uri-prior-to-auth-completion-succeeds": func(s *fapi) {
@@ -435,7 +489,9 @@ var fapiModules = map[string]func(*fapi){
 		want(s.t, s.redeemBy(s.c, s.c.assert(nil), s.granted().Get("code"), strings.Repeat("x", 43), s.p), 400, string(oauth.InvalidGrant))
 	},
 	"par-without-duplicate-parameters": func(s *fapi) { s.flow() }, // the authorization request contains only client_id and request_uri
-	"par-test-array-as-audience-fails": refusedAssertion(func(*fapi) map[string]any { return map[string]any{"aud": []string{issuerID}} }),
+	"par-test-array-as-audience-fails": refusedAssertion(func(*fapi) map[string]any {
+		return map[string]any{"aud": []string{issuerID, "https://other.example"}}
+	}),
 	"par-test-par-endpoint-url-as-audience-fails": refusedAssertion(func(*fapi) map[string]any {
 		return map[string]any{"aud": publicURL + pushURL}
 	}),
