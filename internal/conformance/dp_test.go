@@ -126,17 +126,24 @@ func TestDP02_DP03_DP12_DP13_DP14_DP16_DP18_DP19_DP21_TC35_TR32_ProofsOfTheToken
 	}
 }
 
-// Proofs of a client that is registered without DPoP are ignored.
+// Proofs of a client that is registered without DPoP are ignored, and need no nonce.
 func TestProofsOfAClientWithoutThemAreIgnored(t *testing.T) {
-	d := start(t, withFront)
-	c := d.client(client.Registration{Settings: store.Settings{NoPKCE: true, DPoP: store.DPoPOff}})
-	if a := d.withProofs(d.exchange(c), "x"); a.status != 200 || a.TokenType != "Bearer" {
-		t.Errorf("%s, %s", a, a.TokenType)
-	}
-	r := pushing(c)
-	r.header = append(r.header, "DPoP: x")
-	if a := d.send(r); a.status != 201 {
-		t.Errorf("pushed: %v", a)
+	for _, choose := range [][]func(*options){{withFront, alone}, {withFront, alone, withNonces(true)}} {
+		d := start(t, choose...)
+		c := d.client(client.Registration{Settings: store.Settings{NoPKCE: true, DPoP: store.DPoPOff}})
+		p := testkit.NewProver(t)
+		for _, proof := range []string{"x", p.Proof("POST", tokenURL, "", d.now())} {
+			if a := d.withProofs(d.exchange(c), proof); a.status != 200 || a.TokenType != "Bearer" || nonceOf(a) != "" {
+				t.Errorf("%s, %s", a, a.TokenType)
+			}
+		}
+		for _, proof := range []string{"x", p.Proof("POST", publicURL+pushURL, "", d.now())} {
+			r := pushing(c)
+			r.header = append(r.header, "DPoP: "+proof)
+			if a := d.send(r); a.status != 201 {
+				t.Errorf("pushed: %v", a)
+			}
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/mintage/mintage/internal/dpop"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
+	"github.com/mintage/mintage/internal/store"
 )
 
 // Proofs says how DPoP proofs of clients' keys (RFC 9449) are verified. Seen belongs to
@@ -31,6 +32,9 @@ func (r *Request) AskNonce(p oauth.Params) error {
 	alone := r.onlyAsserts(p) // with or without a client_id
 	if !r.HasProof() || err != nil && !alone {
 		return nil // Client reports defects of the credentials later
+	}
+	if c, known := r.server.directory.Latest().Registered(r.server.Realm, cred.ClientID); known && c.DPoP == store.DPoPOff {
+		return nil // its proofs are ignored
 	}
 	return r.askNonce(alone || cred.Method == oauth.AuthNone)
 }
