@@ -476,6 +476,8 @@ func TestTheAuditLogHasKeysAndProofs(t *testing.T) {
 	d.mustIssue(d.post(d.exchange(d.a)))
 	c := d.asserting()
 	d.proven(c.asserts(d.mustIssue(d.post(d.exchange(c))).RefreshToken, "subject_token_type", refreshTokenType), p)
+	required := d.client(client.Registration{Settings: store.Settings{NoPKCE: true, DPoP: store.DPoPRequired}})
+	d.post(d.exchange(required))
 	list := tr.entries()
 	if issued := of(list, audit.IDJAGIssued); len(issued) != 1 || issued[0].Detail != "for "+chatServer+", bound to the DPoP key "+p.JKT.String() {
 		t.Errorf("assertions: %+v", issued)
@@ -484,7 +486,7 @@ func TestTheAuditLogHasKeysAndProofs(t *testing.T) {
 	if len(redeemed) != 3 || redeemed[0].Detail != "bound to the DPoP key "+p.JKT.String() || redeemed[1].Detail != "" {
 		t.Errorf("redeemed: %+v", redeemed)
 	}
-	if len(refused) != 1 || !strings.HasPrefix(refused[0].Detail, "invalid_dpop_proof: DPoP proof is not valid: its htm is not the method of the request") || refused[0].ClientID != d.a.ID {
+	if len(refused) != 2 || refused[1].Detail != "invalid_dpop_proof: DPoP proof missing, authorization_code token request" || refused[1].ClientID != required.ID || !strings.HasPrefix(refused[0].Detail, "invalid_dpop_proof: DPoP proof is not valid: its htm is not the method of the request") || refused[0].ClientID != d.a.ID {
 		t.Errorf("refused: %+v", refused)
 	}
 }

@@ -285,7 +285,7 @@ func (s *Server) auditFault(r *Request, rec *Report, status int, err error) {
 		s.auditRefusal(r, rec, refused)
 	case errors.As(err, &fault):
 		s.Note(r, audit.Event{Name: audit.TokenRefused, Outcome: audit.Refused, ClientID: rec.ClientID, Detail: fault.Text()})
-	case errors.Is(err, oauth.ErrProof) && r.Route.Refusals >= 0:
+	case (errors.Is(err, oauth.ErrProof) || errors.Is(err, oauth.ErrNoProof)) && r.Route.Refusals >= 0:
 		detail := err.Error() + ", " + strings.TrimSpace(knownGrantType(rec.GrantType)+" "+r.Route.Name)
 		s.Note(r, audit.Event{Name: audit.TokenRefused, Outcome: audit.Refused, ClientID: rec.ClientID, Detail: detail})
 	}
