@@ -81,7 +81,8 @@ const maxAgeLimit = 1_000_000_000
 // apart, as by ParseParams.
 //
 // For a request that was pushed, r has only the client and the id. An error means that
-// the client or the redirect URI is unknown, so that the browser must not be redirected.
+// the client, the redirect URI or the pushed request is unknown, so that the browser must
+// not be redirected.
 // Every other defect is in r.Defect.
 func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm string, err error) {
 	inBody, err := readPairs(make([]pair, 0, usualPairs), body)
@@ -130,8 +131,11 @@ func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm st
 		return r, realm, ErrAuthorizationClient
 	}
 	if id, ok := strings.CutPrefix(p["request_uri"], PushedPrefix); ok {
+		if id == "" {
+			err = ErrPushed
+		}
 		// All other parameters are ignored (RFC 9126 section 4, RFC 9101 section 6.3).
-		return AuthorizationRequest{ClientID: r.ClientID, Pushed: id}, realm, nil
+		return AuthorizationRequest{ClientID: r.ClientID, Pushed: id}, realm, err
 	}
 	if r.RedirectURI = p["redirect_uri"]; r.RedirectURI == "" {
 		return r, realm, ErrAuthorizationRedirect

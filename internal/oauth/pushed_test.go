@@ -33,4 +33,7 @@ func TestARequestThatWasPushedIsItsReference(t *testing.T) {
 	if _, _, err := oauth.ParseAuthorization("", "request_uri="+oauth.PushedPrefix+"id"); err != oauth.ErrAuthorizationClient {
 		t.Errorf("without a client: %v", err)
 	}
+	if r, _, err := oauth.ParseAuthorization("", "client_id=shop&request_uri="+oauth.PushedPrefix); err != oauth.ErrPushed || r.ClientID != "shop" {
+		t.Errorf("without an id: %+v, %v", r, err)
+	}
 }
