@@ -49,7 +49,7 @@ var refusalWords = map[grant.Refusal]words{
 		"the user logs in again: nothing of that grant is left"},
 	grant.TargetUnknown: {"the resource of the request is none of the APIs that the user, the trust of an assertion or the --exchange-api of an exchange allows, or nothing of the scope belongs to it",
 		"have the client name, as resource, one of the APIs that it named at the authorization endpoint (see: mintage client show, mintage api list); of an assertion, one of those that its trust, its client and itself allow: mintage trust show ID; of an exchange, which without resource is for the API of its subject_token: mintage client update ID --add-exchange-api"},
-	grant.KeyMismatch: {"the proof was made by another key than the one that the code or token is bound to (RFC 9449), or the token is bound to none, and its client is registered with --dpop required",
+	grant.KeyMismatch: {"the proof was made by another key than the one that the code or token is bound to (RFC 9449), or there was none; or the token is bound to no key, and its client is registered with --dpop required",
 		"send proofs by the key with which the login began; if the key is lost, the user logs in again"},
 	grant.TargetGone: {"an API that it names is no longer registered, or allowed to the client",
 		"register the API (mintage api create) or allow it (mintage client update ID --add-api), and have the user authorize anew"},
