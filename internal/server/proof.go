@@ -30,7 +30,7 @@ func (r *Request) HasProof() bool { return len(r.Header["Dpop"]) > 0 }
 func (r *Request) AskNonce(p oauth.Params) error {
 	cred, err := r.credentials(p)
 	alone := r.onlyAsserts(p) // with or without a client_id
-	if !r.HasProof() || err != nil && !alone {
+	if !r.HasProof() || r.server.Proofs.Nonces == nil || err != nil && !alone {
 		return nil // Client reports defects of the credentials later
 	}
 	if c, known := r.server.directory.Latest().Registered(r.server.Realm, cred.ClientID); known && c.DPoP == store.DPoPOff {
