@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/store"
@@ -55,6 +56,9 @@ var fapi2 = []demand{
 		"refresh tokens do not rotate (section 5.3.2.1-9)"),
 	{"grant-types", "device codes are neither pushed nor have PKCE (sections 5.3.2.2-3 and 5.3.2.2-5)",
 		func(r *Registration) bool { return !slices.Contains(r.GrantTypes, store.GrantDeviceCode) }, nil},
+	{"redirect-uri", "http is for 127.0.0.1 and [::1] alone (section 5.3.2.2-8)", func(r *Registration) bool {
+		return !slices.ContainsFunc(r.RedirectURIs, func(uri string) bool { return strings.HasPrefix(uri, "http://localhost") })
+	}, nil},
 	signs("signing-alg", func(r *Registration) *keys.Purpose { return &r.SigningAlg }, true, keys.ES256),
 	signs("id-token-signing-alg", func(r *Registration) *keys.Purpose { return &r.IDTokenAlg }, false, keys.ES256),
 	{"id-jag", rightAlgorithms + ": give each alg=ES256 or alg=EdDSA", func(r *Registration) bool {

@@ -605,8 +605,11 @@ func TestFA02_WhatContradictsTheProfileIsRefusedByItsRule(t *testing.T) {
 		"dpop":                              {func(r *client.Registration) { r.DPoP = store.DPoPAllowed }, "5.3.2.1-4"},
 		"no-rotation":                       {func(r *client.Registration) { r.NoRotation = false }, "5.3.2.1-9"},
 		"grant-types":                       {func(r *client.Registration) { r.GrantTypes = append(r.GrantTypes, store.GrantDeviceCode) }, "5.3.2.2-3"},
-		"signing-alg":                       {func(r *client.Registration) { r.SigningAlg = keys.RS256 }, "5.4.1"},
-		"id-token-signing-alg":              {func(r *client.Registration) { r.IDTokenAlg = "" }, "5.4.1"},
+		"redirect-uri": {func(r *client.Registration) {
+			r.Native, r.RedirectURIs = true, []string{"http://127.0.0.1/cb", "http://localhost:3000/cb"}
+		}, "5.3.2.2-8"},
+		"signing-alg":          {func(r *client.Registration) { r.SigningAlg = keys.RS256 }, "5.4.1"},
+		"id-token-signing-alg": {func(r *client.Registration) { r.IDTokenAlg = "" }, "5.4.1"},
 		"id-jag": {func(r *client.Registration) {
 			r.IDJAGs = []string{"https://other.example client=x alg=ES256", "https://third.example client=x"}
 		}, "5.4.1"},
@@ -626,8 +629,12 @@ func TestFA02_WhatContradictsTheProfileIsRefusedByItsRule(t *testing.T) {
 	if _, err := r.Change(good.Client, d.issuer.Policy); err == nil || !strings.Contains(err.Error(), "5.3.2.2-3") {
 		t.Errorf("device_code: %v", err)
 	}
-	// Without the profile, these settings are allowed.
 	r = client.Registered(good.Client)
+	r.Native, r.RedirectURIs = true, []string{"http://127.0.0.1/cb", "http://[::1]/cb", "com.example.app:/cb", redirect}
+	if _, err := r.Change(good.Client, d.issuer.Policy); err != nil {
+		t.Errorf("loopback addresses: %v", err)
+	}
+	// Without the profile, these settings are allowed.
 	r.Profile, r.DPoP, r.RequirePAR = "", store.DPoPAllowed, false
 	if _, err := r.Change(good.Client, d.issuer.Policy); err != nil {
 		t.Error(err)
