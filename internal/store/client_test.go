@@ -8,6 +8,7 @@ import (
 
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/testkit/plaintest"
 )
 
 // Stores contain clients in this form. If a member changed its name or its meaning, every
@@ -55,5 +56,58 @@ func TestTheStoredFormOfAClientStays(t *testing.T) {
 		if !reflect.DeepEqual(before, after) {
 			t.Errorf("%s\nis written as %s", text, want.Entry().Body)
 		}
+	}
+}
+
+// Requests read the clients of the directory while a clone is changed.
+func TestTheCloneOfAClientSharesNoList(t *testing.T) {
+	c := plaintest.Filled(t, reflect.TypeFor[store.Client]()).Interface().(store.Client)
+	lists := 0
+	var compare func(name string, a, b reflect.Value)
+	compare = func(name string, a, b reflect.Value) {
+		switch a.Kind() {
+		case reflect.Struct:
+			for i := range a.NumField() {
+				compare(name+"."+a.Type().Field(i).Name, a.Field(i), b.Field(i))
+			}
+		case reflect.Slice:
+			if lists++; a.Pointer() == b.Pointer() {
+				t.Errorf("%s is shared: clone it in Clone", name)
+			}
+		}
+	}
+	compare("Client", reflect.ValueOf(c), reflect.ValueOf(c.Clone()))
+	if lists < 10 {
+		t.Errorf("%d lists are compared", lists)
+	}
+}
+
+// Nothing in the directory that has a realm is among the changes of another realm.
+func TestChangesOfARealm(t *testing.T) {
+	var all store.Changes
+	lists := map[string]bool{}
+	for i := range reflect.TypeFor[store.Changes]().NumField() {
+		field, list := reflect.TypeFor[store.Changes]().Field(i), reflect.ValueOf(&all).Elem().Field(i)
+		if field.Type.Kind() != reflect.Slice || field.Type.Elem().Kind() != reflect.Struct {
+			continue
+		}
+		if _, ok := field.Type.Elem().FieldByName("Realm"); !ok {
+			continue
+		}
+		for _, realm := range []string{"/api", "/staff"} {
+			item := reflect.New(field.Type.Elem()).Elem()
+			item.FieldByName("Realm").SetString(realm)
+			list.Set(reflect.Append(list, item))
+		}
+		lists[field.Name] = true
+	}
+	own := reflect.ValueOf(all.OfRealm("/staff"))
+	for name := range lists {
+		if list := own.FieldByName(name); list.Len() != 1 || list.Index(0).FieldByName("Realm").String() != "/staff" {
+			t.Errorf("%s of the realm /staff: %v", name, list)
+		}
+	}
+	if len(lists) < 4 {
+		t.Errorf("%v are compared", lists)
 	}
 }
