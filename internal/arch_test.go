@@ -404,23 +404,28 @@ func TestArchNothingIsLeftForLater(t *testing.T) {
 	}
 }
 
-// TestTestsThatTheMakefileSelectsExist: go test accepts a pattern that matches nothing. Then
+// TestTestsThatAreSelectedByNameExist: go test accepts a pattern that matches nothing. Then
 // a renamed test would no longer run, or run with the race detector.
-func TestTestsThatTheMakefileSelectsExist(t *testing.T) {
-	makefile, err := os.ReadFile("../Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+func TestTestsThatAreSelectedByNameExist(t *testing.T) {
 	_, tests := goFiles(t)
-	patterns := regexp.MustCompile(`(?m)^(LONG|COUNTS|MEETING) = (.*)$`).FindAllSubmatch(makefile, -1)
-	if len(patterns) != 3 {
-		t.Fatalf("%d lists of tests, of 3", len(patterns))
-	}
-	for _, list := range patterns {
-		for _, words := range strings.Split(string(list[2]), "|") {
-			declared := regexp.MustCompile(`(?m)^func Test\w*` + words)
-			if !slices.ContainsFunc(tests, func(f goFile) bool { return declared.Match(f.text) }) {
-				t.Errorf("%s of the Makefile: no test has %s in its name", list[1], words)
+	for file, selects := range map[string]struct {
+		pattern string
+		lists   int
+	}{"Makefile": {`(?m)^(?:LONG|COUNTS|MEETING) = (.*)$`, 3}, "CONTRIBUTING.md": {`-run '([^']*)'`, 1}} {
+		text, err := os.ReadFile("../" + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lists := regexp.MustCompile(selects.pattern).FindAllSubmatch(text, -1)
+		if len(lists) != selects.lists {
+			t.Fatalf("%s: %d lists of tests, of %d", file, len(lists), selects.lists)
+		}
+		for _, list := range lists {
+			for _, words := range strings.Split(string(list[1]), "|") {
+				declared := regexp.MustCompile(`(?m)^func Test\w*` + words)
+				if !slices.ContainsFunc(tests, func(f goFile) bool { return declared.Match(f.text) }) {
+					t.Errorf("%s: no test has %s in its name", file, words)
+				}
 			}
 		}
 	}
