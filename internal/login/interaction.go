@@ -80,9 +80,6 @@ func (ins *Interactions) load(ctx context.Context, id string) (*Interaction, err
 		return nil, err
 	}
 	it.ExpiresAt, it.version = d.ExpiresAt, d.Version
-	if it.Step == stepLogout {
-		return nil, ErrInteraction
-	}
 	if ins.now() >= it.ExpiresAt {
 		return it, ErrExpired
 	}

@@ -24,10 +24,6 @@ const (
 	StepAnswered     Step = "answered"
 	StepMoved        Step = "moved" // begun again, as Next
 
-	// stepLogout is the step of a logout that an earlier version has stored as an
-	// interaction: load does not find it.
-	stepLogout Step = "logout"
-
 	// StepReadConsents is no step of a user: the caller must give Next the consents.
 	StepReadConsents Step = "read consents"
 )

@@ -355,22 +355,3 @@ func TestARedirectAfterALogoutWaitsASecondAtMost(t *testing.T) {
 		}
 	}
 }
-
-// An earlier version stored a logout that asks the user as an interaction with a step.
-// Such an interaction is unknown now: it must not lead to a login page.
-func TestALogoutOfAnEarlierVersionIsUnknown(t *testing.T) {
-	t.Parallel()
-	h := newFixture(t)
-	v := someone()
-	it := &Interaction{Step: stepLogout}
-	it.Request.ClientID = "shop"
-	if err := h.Authorizer.begin(t.Context(), it, v, false); err != nil {
-		t.Fatal(err)
-	}
-	if found, err := h.Interaction(t.Context(), it.ID, v); found != nil || err != ErrInteraction {
-		t.Errorf("as an interaction: %+v, %v", found, err)
-	}
-	if l, err := h.KeptLogout(t.Context(), it.ID); l != nil || err != ErrInteraction {
-		t.Errorf("as a logout: %+v, %v", l, err)
-	}
-}
