@@ -12,9 +12,6 @@ func (t Timeline) CompleteUntil(made grant.Instant, s Schedule) grant.Instant {
 	var until grant.Instant
 	for _, p := range s.Rotating() {
 		line := t.used[p]
-		if len(line) == 0 && p == Audit {
-			continue // the ring of an earlier version: no token depends on an audit key
-		}
 		if len(line) == 0 {
 			return made // the next start of a server creates the key
 		}

@@ -15,19 +15,18 @@ func TestACopyOfTheRingIsCompleteUntilAKeyIsUsedThatItLacks(t *testing.T) {
 	key := func(p keys.Purpose, id grant.KeyID, activeAt grant.Instant) keys.Stored {
 		return keys.Stored{ID: id, Purpose: p, CreatedAt: activeAt, ActiveAt: activeAt}
 	}
-	old := made.Add(-80 * 24 * time.Hour)
+	old, audit := made.Add(-80*24*time.Hour), key(keys.Audit, 9, made)
 	for _, tt := range []struct {
 		name    string
 		records []keys.Stored
 		s       keys.Schedule
 		want    grant.Instant
 	}{
-		{"the purpose that rotates first counts", []keys.Stored{key(keys.MAC, 1, old), key(keys.Seal, 2, made)}, s, old.Add(s.Lifetime)},
-		{"the next key is in the copy", []keys.Stored{key(keys.MAC, 1, old), key(keys.MAC, 3, old.Add(s.Lifetime)), key(keys.Seal, 2, made)}, s, made.Add(s.Lifetime)},
-		{"a key planned for later fills no gap", []keys.Stored{key(keys.MAC, 1, old), key(keys.MAC, 3, old.Add(2*s.Lifetime)), key(keys.Seal, 2, made)}, s, old.Add(s.Lifetime)},
-		{"a key that is overdue is made at once", []keys.Stored{key(keys.MAC, 1, old.Add(-s.Lifetime)), key(keys.Seal, 2, made)}, s, made.Add(s.Notice(keys.MAC))},
+		{"the purpose that rotates first counts", []keys.Stored{key(keys.MAC, 1, old), key(keys.Seal, 2, made), audit}, s, old.Add(s.Lifetime)},
+		{"the next key is in the copy", []keys.Stored{key(keys.MAC, 1, old), key(keys.MAC, 3, old.Add(s.Lifetime)), key(keys.Seal, 2, made), audit}, s, made.Add(s.Lifetime)},
+		{"a key planned for later fills no gap", []keys.Stored{key(keys.MAC, 1, old), key(keys.MAC, 3, old.Add(2*s.Lifetime)), key(keys.Seal, 2, made), audit}, s, old.Add(s.Lifetime)},
+		{"a key that is overdue is made at once", []keys.Stored{key(keys.MAC, 1, old.Add(-s.Lifetime)), key(keys.Seal, 2, made), audit}, s, made.Add(s.Notice(keys.MAC))},
 		{"a purpose without a key gets its first at once", []keys.Stored{key(keys.MAC, 1, old)}, s, made},
-		{"a store of before the audit log had keys", []keys.Stored{key(keys.MAC, 1, made), key(keys.Seal, 2, made)}, s, made.Add(s.Lifetime)},
 		{"the key of the audit log counts", []keys.Stored{key(keys.MAC, 1, made), key(keys.Seal, 2, made), key(keys.Audit, 3, old)}, s, old.Add(s.Lifetime)},
 		{"nothing rotates", []keys.Stored{key(keys.MAC, 1, old), key(keys.Seal, 2, made)}, keys.Schedule{}, 0},
 	} {
