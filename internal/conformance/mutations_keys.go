@@ -60,9 +60,9 @@ var keyMutations = []Mutation{
 		Test: "go test ./internal/issuer -run TestCopiedKeysForgeNothing",
 	},
 	{
-		Name: "spent tokens of earlier versions", In: "Ring.SpentByOther",
+		Name: "a spent token whose key is unknown", In: "Ring.SpentByOther",
 		Old: "return spent != id && r.lookup(spent, MAC) != nil", New: "return spent != id",
-		Test: "go test ./internal/issuer -run TestARepeatOfARotationByAnEarlierVersion",
+		Test: "go test ./internal/issuer -run TestARepeatOfARotationWhoseSpentKeyIsUnknown",
 	},
 	{
 		Name: "a key that is withdrawn", In: "Maker.rejects",

@@ -73,7 +73,6 @@ func (g Grant) boundAs(key oauth.JKT) bool {
 	return !key.Bound() || uint16(g.Attempt>>32) == binary.BigEndian.Uint16(key[:])
 }
 
-// SpentKey returns the key of the token that g's last rotation spent. After a
-// redemption, or a rotation by an earlier version, it is random and the id of no
-// key.
+// SpentKey returns the key of the token that g's last rotation spent. After a redemption,
+// it is random, and after a restore it may be 0: then it is the id of no key.
 func (g Grant) SpentKey() KeyID { return KeyID(g.Attempt) }
