@@ -131,8 +131,8 @@ func (d *Directory) poll(ctx context.Context, tick bool) error {
 	}
 	defer d.done()
 	began := d.clock().Sub(d.origin)
-	// The uses are written before the heartbeat: commands wait for heartbeats to know
-	// that the uses are in the store.
+	// Write the last uses of secrets before the heartbeat: a command that has awaited
+	// heartbeats then finds them in the store.
 	d.writeUses(ctx, d.unwritten(flushAtOnce))
 	// Without a successful heartbeat the node is not current, even if it can read:
 	// its database server may have been replaced.
@@ -164,7 +164,7 @@ func (d *Directory) Current(ctx context.Context) (*View, error) {
 	return d.view.Load(), nil
 }
 
-// update reads what has changed in the store. The caller has the turn.
+// update reads what has changed in the store. The caller has locked d.turn.
 func (d *Directory) update(ctx context.Context) error {
 	old := d.view.Load()
 	ch, err := d.store.Changes(ctx, old.version)

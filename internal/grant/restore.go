@@ -76,8 +76,8 @@ func (g Grant) caughtUp(r Refresh, p Policy) Grant {
 type Issued struct {
 	Latest     Instant // the latest issue
 	LastExpiry Instant // the latest expiry
-	// Longest is the longest lifetime: it may have been configured longer than it
-	// is now.
+	// Longest is the longest lifetime. It may exceed the configured one, which may have
+	// been shortened since.
 	Longest time.Duration
 }
 

@@ -274,10 +274,11 @@ func (e entitlements) target(apis grant.APIs, uri string) *grant.Target {
 	return t
 }
 
-// named returns the audience and the format of access tokens that name positions in
-// a grant's APIs: a JWT only if all of them have JWTs. Without positions, both are those
-// of the client's registration. The client's own audience does not affect the format if
-// APIs are beside it. named reports false if an API is no longer registered.
+// named returns the audience and the format of access tokens for some of a grant's APIs:
+// those whose positions in apis are set in positions. The format is JWT only if each of them
+// has JWTs; the client's own audience counts only if it is alone. Without positions, both
+// are those of the client's registration. named reports false if an API is no longer
+// registered.
 func (e entitlements) named(apis grant.APIs, positions uint8) (audience []string, format store.TokenFormat, ok bool) {
 	if positions == 0 {
 		return e.audience(), e.c.TokenFormat, apis == grant.APIs{}

@@ -9,12 +9,13 @@ import (
 	"github.com/mintage/mintage/internal/overload"
 )
 
-// Pending counts the kilobytes of the interactions that one node began in this
-// stretch of time and in the one before. The zero value is ready; it is safe for
-// concurrent use.
+// Pending limits the interactions that one node has begun, by their size in kilobytes. It
+// divides time into stretches as long as an interaction lives, and counts those of the
+// present stretch and of the one before. The zero value is ready; it is safe for concurrent
+// use.
 type Pending struct {
 	mu           sync.Mutex
-	stretch      int64
+	stretch      int64 // the number of the present one
 	young, older begun
 }
 
@@ -29,8 +30,9 @@ const (
 	pendingOfParty = 8
 )
 
-// begun counts the kilobytes that were begun in a stretch, in total and by network. Each
-// network has at least one kilobyte, so that maxPending also limits the networks.
+// begun is the size of the interactions that began in one stretch, in total and by network.
+// An interaction counts as at least one kilobyte, so that maxPending also limits the number
+// of networks.
 type begun struct {
 	kilobytes int
 	of        map[netip.Prefix]int

@@ -258,8 +258,9 @@ func (ss *Sessions) Refresh(s *Session) string {
 }
 
 // replaceSession sets who.Reference, the reference of the new session: that of the browser's
-// session of the same subject, or a new one. It adds to c that the document of the old
-// cookie is over (CWE-384). A session of another subject ends, and is returned.
+// session of the same subject, or a new one. The commit of c makes the old cookie invalid,
+// so that nobody who knows it gets the new session (CWE-384). A session of another subject
+// ends, and is returned.
 func (ss *Sessions) replaceSession(ctx context.Context, who *Identity, old string, c *store.Change) (ends *Session, err error) {
 	s, err := ss.find(ctx, old)
 	if err != nil {

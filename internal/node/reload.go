@@ -48,8 +48,8 @@ type hangups struct {
 	terminal bool // closing the terminal also sends the signal
 }
 
-// onHangup catches SIGHUP from now on, which would otherwise end the program. Under
-// nohup, the program outlives its terminal.
+// onHangup catches SIGHUP from now on, which would otherwise end the program. If the program
+// was started with nohup, which ignores the signal, closing the terminal does not stop it.
 func onHangup() hangups {
 	h := hangups{make(chan os.Signal, 1), hasTerminal() && !signal.Ignored(syscall.SIGHUP)}
 	signal.Notify(h.signals, syscall.SIGHUP)

@@ -73,8 +73,8 @@ func changed[T any](list *[]Changed[T]) func(store.Scanner) error {
 	}
 }
 
-// lists returns a SELECT of two columns: the short list of a kind (store.List) in the
-// backup, and the one in the present store.
+// lists returns a SELECT of the list of a kind (see store.List), which is one document, in
+// two columns: as it is in the backup, and as it is in the present store.
 func lists(kind string) string {
 	const body = `coalesce((SELECT body FROM %s.documents WHERE kind = '%s'), '[]')`
 	return fmt.Sprintf("SELECT "+body+", "+body, "b", kind, "main", kind)
