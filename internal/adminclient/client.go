@@ -17,6 +17,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"syscall"
 
 	cases "github.com/mintage/mintage/internal/admin"
 	"github.com/mintage/mintage/internal/adminapi"
@@ -252,6 +253,9 @@ func (a *Client) explain(err error) error {
 	err = fmt.Errorf("admin API: %w", err)
 	if slow, ok := errors.AsType[net.Error](err); ok && slow.Timeout() {
 		return deployment.Hint(fmt.Errorf("the server at %s does not answer: %w", a.at, err), "look whether it runs well (mintage doctor); what this command changes may have been changed, or not")
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) {
+		return deployment.Hint(fmt.Errorf("the server at %s ended before it answered: %w", a.at, err), "what this command changes may have been changed, or not: look, and repeat it if not")
 	}
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return deployment.Hint(err, "name its authority with --ca-file, and a host of its certificate with --admin-listen HOST:PORT")

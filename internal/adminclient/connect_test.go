@@ -392,3 +392,19 @@ func TestAnUpdateBeginsAgainIfSomebodyElseWasFirst(t *testing.T) {
 		t.Errorf("%v after %d writes", err, puts)
 	}
 }
+
+// The operator must know that a change may have been made if the server is killed between
+// the request and its answer.
+func TestAServerThatEndsBeforeItAnswers(t *testing.T) {
+	cfg := stored(t)
+	answering(t, cfg, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	a, err := Connect(t.Context(), cfg, "1.0", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	err = a.Post(t.Context(), nil, nil, "keys", "rotate")
+	if err == nil || !strings.Contains(hint(err), "ended before it answered") || !strings.Contains(hint(err), "may have been changed, or not") {
+		t.Errorf("%v", err)
+	}
+}
