@@ -205,6 +205,9 @@ func (a *Client) problem(resp *http.Response) error {
 		return deployment.Hint(fmt.Errorf("the admin API at %s refuses the token: %s", a.at, cmp.Or(p.Detail, "it is wrong, or no longer valid")),
 			"it is that of "+a.file+"; an admin makes another: mintage admin token create NAME --role ROLE")
 	case p.Field != "":
+		if versions := a.versions(resp); versions != "" { // which may differ in what they accept
+			p.Detail += "; " + versions
+		}
 		return &oauth.Invalid{Field: p.Field, Message: p.Detail}
 	case p.Type != "":
 		err := errors.New(p.Detail)
@@ -227,13 +230,20 @@ func (a *Client) problem(resp *http.Response) error {
 // otherVersion adds advice to the error of a rejected request if the server's version
 // differs. The server has changed nothing: it rejects requests that it does not know.
 func (a *Client) otherVersion(err error, resp *http.Response) error {
-	theirs := resp.Header.Get(adminapi.Version)
-	if a.version == "" || theirs == a.version {
+	versions := a.versions(resp)
+	if versions == "" {
 		return err
 	}
-	theirs = cmp.Or(theirs, "an earlier one")
-	return deployment.Hint(fmt.Errorf("%w; nothing was changed", err),
-		fmt.Sprintf("the server's version is %s, and this command's %s: restart the server, or use a command of its version", theirs, a.version))
+	return deployment.Hint(fmt.Errorf("%w; nothing was changed", err), versions+": restart the server, or use a command of its version")
+}
+
+// versions says how the versions of the server and of the command differ; "" if they do not.
+func (a *Client) versions(resp *http.Response) string {
+	theirs := resp.Header.Get(adminapi.Version)
+	if a.local || a.version == "" || theirs == a.version {
+		return ""
+	}
+	return fmt.Sprintf("the server's version is %s, and this command's %s", cmp.Or(theirs, "an earlier one"), a.version)
 }
 
 func (a *Client) notUnderstood(err error) error {

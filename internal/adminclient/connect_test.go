@@ -111,7 +111,7 @@ func TestWithoutAServerTheCommandAnswersItself(t *testing.T) {
 		t.Errorf("no such grant: %v", err)
 	}
 	invalid := (*oauth.Invalid)(nil)
-	if _, err := a.Get(t.Context(), nil, map[string][]string{"limit": {"0"}}, "grants"); !errors.As(err, &invalid) || invalid.Field != "limit" {
+	if _, err := a.Get(t.Context(), nil, map[string][]string{"limit": {"0"}}, "grants"); !errors.As(err, &invalid) || invalid.Field != "limit" || strings.Contains(invalid.Message, "version") {
 		t.Errorf("a wrong parameter: %v", err)
 	}
 	a.Close()
@@ -282,12 +282,21 @@ func TestAServerOfAnotherVersionIsNamed(t *testing.T) {
 			t.Errorf("User-Agent %q", r.UserAgent())
 		}
 		w.Header().Set(adminapi.Version, "1.0")
+		if r.URL.Path == "/admin/v1/clients" {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			w.Write([]byte(`{"title":"invalid request","status":422,"field":"contact","detail":"is not a setting of clients"}`))
+			return
+		}
 		w.WriteHeader(http.StatusNotFound)
 		w.Write([]byte(`{"title":"no such resource","status":404}`))
 	})
 	a, err := Connect(t.Context(), cfg, "2.0", false)
 	if err != nil {
 		t.Fatal(err)
+	}
+	invalid := (*oauth.Invalid)(nil)
+	if err := a.Post(t.Context(), nil, nil, "clients"); !errors.As(err, &invalid) || invalid.Field != "contact" || !strings.Contains(invalid.Message, "the server's version is 1.0, and this command's 2.0") {
+		t.Errorf("a setting that the server does not know: %v", err)
 	}
 	err = a.Post(t.Context(), nil, nil, "new", "verb")
 	if text := hint(err); !strings.Contains(text, "nothing was changed") || !strings.Contains(text, "the server's version is 1.0, and this command's 2.0") {
