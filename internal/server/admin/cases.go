@@ -160,7 +160,7 @@ func (x *call) readQuery(names []string) (err error) {
 // option reads a parameter that is true or false.
 func (x *call) option(name string) (bool, error) {
 	text := x.params.Get(name)
-	if text != "" && text != "true" && text != "false" {
+	if x.params.Has(name) && text != "true" && text != "false" {
 		return false, &oauth.Invalid{Field: name, Message: "is neither true nor false"}
 	}
 	return text == "true", nil

@@ -119,6 +119,7 @@ func TestADryRunChangesNothing(t *testing.T) {
 	}
 	a.call(t, 422, "PUT", client+"?dry_run=true", strings.Replace(invoices, "https", "http", 1))
 	a.call(t, 422, "PUT", client+"?dry_run=perhaps", invoices)
+	a.call(t, 422, "PUT", client+"?dry_run=", other) // from a script whose variable is unset
 	a.call(t, 422, "GET", "/clients?deleted=perhaps", "")
 	a.refused(t, 404, "not-found", "GET", "/clients/nobody/secrets", "")
 	a.call(t, 422, "DELETE", client+"?dry_run=true", "") // DELETE has no dry run
