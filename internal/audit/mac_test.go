@@ -218,7 +218,7 @@ func TestAWriterDoesNotGoOnFromWhatWasChangedBehindIt(t *testing.T) {
 				t.Fatal(err)
 			}
 			first, err := segment{path: w.path(2)}.firstEntry()
-			if err != nil || !strings.Contains(first.Detail, "a new one: record 11, which this process has written, was changed or removed") {
+			if err != nil || !strings.Contains(first.Detail, "a new one: record 11, which this process knew as the last one, was changed or removed") {
 				t.Errorf("it goes on with %+v, %v", first, err)
 			}
 			w.breaks(Check{}, "another chain begins here")

@@ -125,7 +125,7 @@ func (d *directory) seek() (err error) {
 		d.forget()
 		defer func() {
 			if err == nil && d.file != nil && d.tail.damaged == nil && !ours.stands() {
-				d.tail.damaged = fmt.Errorf("record %d, which this process has written, was changed or removed", ours.seq)
+				d.tail.damaged = fmt.Errorf("record %d, which this process knew as the last one, was changed or removed", ours.seq)
 			}
 		}()
 	}
