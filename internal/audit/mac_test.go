@@ -251,6 +251,35 @@ func TestAServerNoticesTheRemovalOfWhatACommandHasRecorded(t *testing.T) {
 	w.breaks(Check{}, "another chain begins here")
 }
 
+// It notices a removal also if a command has appended to what was left, and if the files
+// were elsewhere for a while.
+func TestAServerRemembersItsLastLineUntilItWrites(t *testing.T) {
+	w := newWorld(t)
+	o := w.options().by(theRing(t))
+	o.Server = true
+	l := Open(o)
+	defer l.Close()
+	l.Record(Event{Name: ServerStarted})
+	l.Settle(t.Context())
+	own := w.text(1)
+	l.Record(Event{Name: LoginSucceeded})
+	l.Settle(t.Context())
+	if err := os.Remove(w.path(1)); err != nil {
+		t.Fatal(err)
+	}
+	l.Settle(t.Context())
+	w.replace(1, own)
+	l.Settle(t.Context())
+	w.record(Event{Name: BackupMade})
+	l.Settle(t.Context())
+	if h := l.Head(); h.Seq != 3 {
+		t.Errorf("after the removal, the last record is %+v", h)
+	}
+	l.Record(Event{Name: LoginSucceeded})
+	l.Settle(t.Context())
+	w.breaks(Check{}, "another chain begins here")
+}
+
 // If a file is replaced, for example from a backup, the writer continues in the new file:
 // nobody would find records in the old, deleted one.
 func TestAWriterGoesOnInTheFileThatIsThere(t *testing.T) {

@@ -158,14 +158,20 @@ func (d *directory) seek() (err error) {
 }
 
 // catchUp moves to the end of what other processes have appended since the last write. From
-// then on, it is noticed if that is removed. After an error, the next write looks again.
+// then on, it is noticed if that is removed. If our last line is gone, or after an error,
+// nothing moves: the next write then compares with that line, whatever was appended since.
 func (d *directory) catchUp() {
 	if d.file == nil || d.lock.take(syscall.LOCK_EX) != nil {
 		return
 	}
-	if errors.Join(d.seek(), d.lock.release()) != nil {
-		d.forget()
+	there := directory{path: d.path}
+	err := errors.Join(there.seek(), d.lock.release())
+	if err != nil || there.file == nil || there.tail.damaged != nil || !d.tail.stands() {
+		there.forget()
+		return
 	}
+	d.forget()
+	d.file, d.tail = there.file, there.tail
 }
 
 // same reports whether the file at the last segment's path is the open one: it may
