@@ -44,6 +44,7 @@ func (a *adminAPI) call(t *testing.T, status int, method, path, body string, hea
 	if w.Code != status || w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("X-Content-Type-Options") != "nosniff" || given && location[0] == "" {
 		t.Fatalf("%s %s: %d %v %s, want %d", method, path, w.Code, w.Header(), w.Body, status)
 	}
+	checkDescribed(t, method, r.URL.EscapedPath(), status)
 	var answer object
 	if w.Body.Len() > 0 {
 		if err := json.Unmarshal(w.Body.Bytes(), &answer); err != nil {
