@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
+	"net/http/httptest"
 	"net/url"
 	"runtime"
 	"strings"
@@ -104,6 +106,32 @@ func TestChangesThatWouldConflictHaveTurns(t *testing.T) {
 		if n := overtaken.Load(); n > 0 {
 			t.Errorf("%s: %d changes were attempted beside another", path, n)
 		}
+	}
+}
+
+// A change can take long, such as the end of a trust with many grants. That a caller gives up
+// meanwhile is no outage of the store.
+func TestACallerWhoGivesUpItsTurnIsNoOutage(t *testing.T) {
+	a := newAdminAPI(t)
+	a.api.Outage = &store.Outage{Log: slog.New(slog.NewJSONHandler(&a.log, nil))}
+	began, goOn := make(chan struct{}), make(chan struct{})
+	a.faulty.Inject(storetest.CommitEntry, 1, func(_ context.Context, do func() error) error {
+		close(began)
+		<-goOn
+		return do()
+	})
+	var first sync.WaitGroup
+	first.Go(func() { a.call(t, 201, "POST", "/apis", `{"id":"urn:example:1","name":"A","scopes":[]}`) })
+	<-began
+	ctx, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	r := httptest.NewRequestWithContext(ctx, "POST", "/admin/v1/apis", strings.NewReader(`{"id":"urn:example:2","name":"A","scopes":[]}`))
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	w, line := a.send(t, r)
+	close(goOn)
+	first.Wait()
+	if w.Code != 503 || line.Message != "admin request failed" {
+		t.Errorf("%d %s, logged %+v", w.Code, w.Body, line)
 	}
 }
 

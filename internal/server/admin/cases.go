@@ -74,7 +74,7 @@ func (a *API) do(status int, act action, params ...string) handler {
 			case slots <- struct{}{}:
 				defer func() { <-slots }()
 			case <-x.Context().Done():
-				return 0, nil, fmt.Errorf("%w: %w", store.ErrUnavailable, x.Context().Err())
+				return 0, nil, &store.ExternalFault{Cause: fmt.Errorf("wait for another change: %w", x.Context().Err())}
 			}
 		}
 		u := a.as(x.actor)
