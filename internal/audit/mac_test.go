@@ -280,6 +280,37 @@ func TestAServerRemembersItsLastLineUntilItWrites(t *testing.T) {
 	w.breaks(Check{}, "another chain begins here")
 }
 
+// A command that was killed leaves an unfinished line, or a file without a line. That is no
+// removal, also if a server has seen it.
+func TestAServerMistakesNoUnfinishedLineForARemoval(t *testing.T) {
+	for name, kill := range map[string]func(*world){
+		"in a line":               func(w *world) { w.replace(1, append(w.text(1), `{"seq":4,"ti`...)) },
+		"before the first one":    func(w *world) { w.replace(2, nil) },
+		"in the first one":        func(w *world) { w.replace(2, []byte(`{"seq":4,"ti`)) },
+		"in a line and at a file": func(w *world) { w.replace(1, append(w.text(1), `{"seq"`...)); w.replace(2, nil) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			o := w.options().by(theRing(t))
+			o.Server = true
+			l := Open(o)
+			defer l.Close()
+			l.Record(Event{Name: ServerStarted})
+			l.Settle(t.Context())
+			w.record(Event{Name: BackupMade})
+			kill(w)
+			l.Settle(t.Context())
+			w.record(Event{Name: BackupMade})
+			l.Settle(t.Context())
+			l.Record(Event{Name: LoginSucceeded})
+			l.Settle(t.Context())
+			if v := w.holds(Check{}); v.Head != l.Head() {
+				t.Errorf("the log ends with %+v, and the server's end is %+v", v.Head, l.Head())
+			}
+		})
+	}
+}
+
 // If a file is replaced, for example from a backup, the writer continues in the new file:
 // nobody would find records in the old, deleted one.
 func TestAWriterGoesOnInTheFileThatIsThere(t *testing.T) {

@@ -158,15 +158,16 @@ func (d *directory) seek() (err error) {
 }
 
 // catchUp moves to the end of what other processes have appended since the last write. From
-// then on, it is noticed if that is removed. If our last line is gone, or after an error,
-// nothing moves: the next write then compares with that line, whatever was appended since.
+// then on, it is noticed if that is removed. If our last line is gone, if theirs has no end,
+// or after an error, nothing moves: the next write compares with our line, whatever was
+// appended since.
 func (d *directory) catchUp() {
 	if d.file == nil || d.lock.take(syscall.LOCK_EX) != nil {
 		return
 	}
 	there := directory{path: d.path}
 	err := errors.Join(there.seek(), d.lock.release())
-	if err != nil || there.file == nil || there.tail.damaged != nil || !d.tail.stands() {
+	if err != nil || there.file == nil || there.tail.damaged != nil || !there.tail.stands() || !d.tail.stands() {
 		there.forget()
 		return
 	}
