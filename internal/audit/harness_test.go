@@ -118,6 +118,35 @@ func (w *world) recordAs(o Options, events ...Event) {
 	}
 }
 
+// serve opens the Log of a server that makes MACs, and records its start.
+func (w *world) serve() *Log {
+	w.Helper()
+	o := w.options().by(theRing(w))
+	o.Server = true
+	l := Open(o)
+	w.Cleanup(func() { l.Close() })
+	w.put(l, ServerStarted)
+	return l
+}
+
+// put records an event in an open Log, and waits until it is written.
+func (w *world) put(l *Log, name Name) {
+	l.Record(Event{Name: name})
+	l.Settle(w.Context())
+}
+
+// noticesTheRemoval requires that a server's Log knows record 3 as the last one although it
+// is gone, and begins another chain.
+func (w *world) noticesTheRemoval(l *Log) {
+	w.Helper()
+	l.Settle(w.Context())
+	if h := l.Head(); h.Seq != 3 {
+		w.Errorf("after the removal, the last record is %+v", h)
+	}
+	w.put(l, LoginSucceeded)
+	w.breaks(Check{}, "another chain begins here")
+}
+
 // logins returns n different events.
 func logins(n int) (list []Event) {
 	for range n {

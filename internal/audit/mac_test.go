@@ -229,12 +229,7 @@ func TestAWriterDoesNotGoOnFromWhatWasChangedBehindIt(t *testing.T) {
 // A server without events of its own notices what commands record, and later its removal.
 func TestAServerNoticesTheRemovalOfWhatACommandHasRecorded(t *testing.T) {
 	w := newWorld(t)
-	o := w.options().by(theRing(t))
-	o.Server = true
-	l := Open(o)
-	defer l.Close()
-	l.Record(Event{Name: ServerStarted})
-	l.Settle(t.Context())
+	l := w.serve()
 	own := w.text(1)
 	w.record(Event{Name: BackupMade})
 	l.Settle(t.Context())
@@ -242,28 +237,16 @@ func TestAServerNoticesTheRemovalOfWhatACommandHasRecorded(t *testing.T) {
 		t.Errorf("the last record is %+v", h)
 	}
 	w.replace(1, own)
-	l.Settle(t.Context())
-	if h := l.Head(); h.Seq != 3 {
-		t.Errorf("after its removal, the last record is %+v", h)
-	}
-	l.Record(Event{Name: LoginSucceeded})
-	l.Settle(t.Context())
-	w.breaks(Check{}, "another chain begins here")
+	w.noticesTheRemoval(l)
 }
 
 // It notices a removal also if a command has appended to what was left, and if the files
 // were elsewhere for a while.
 func TestAServerRemembersItsLastLineUntilItWrites(t *testing.T) {
 	w := newWorld(t)
-	o := w.options().by(theRing(t))
-	o.Server = true
-	l := Open(o)
-	defer l.Close()
-	l.Record(Event{Name: ServerStarted})
-	l.Settle(t.Context())
+	l := w.serve()
 	own := w.text(1)
-	l.Record(Event{Name: LoginSucceeded})
-	l.Settle(t.Context())
+	w.put(l, LoginSucceeded)
 	if err := os.Remove(w.path(1)); err != nil {
 		t.Fatal(err)
 	}
@@ -271,13 +254,7 @@ func TestAServerRemembersItsLastLineUntilItWrites(t *testing.T) {
 	w.replace(1, own)
 	l.Settle(t.Context())
 	w.record(Event{Name: BackupMade})
-	l.Settle(t.Context())
-	if h := l.Head(); h.Seq != 3 {
-		t.Errorf("after the removal, the last record is %+v", h)
-	}
-	l.Record(Event{Name: LoginSucceeded})
-	l.Settle(t.Context())
-	w.breaks(Check{}, "another chain begins here")
+	w.noticesTheRemoval(l)
 }
 
 // A command that was killed leaves an unfinished line, or a file without a line. That is no
@@ -291,19 +268,13 @@ func TestAServerMistakesNoUnfinishedLineForARemoval(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			o := w.options().by(theRing(t))
-			o.Server = true
-			l := Open(o)
-			defer l.Close()
-			l.Record(Event{Name: ServerStarted})
-			l.Settle(t.Context())
+			l := w.serve()
 			w.record(Event{Name: BackupMade})
 			kill(w)
 			l.Settle(t.Context())
 			w.record(Event{Name: BackupMade})
 			l.Settle(t.Context())
-			l.Record(Event{Name: LoginSucceeded})
-			l.Settle(t.Context())
+			w.put(l, LoginSucceeded)
 			if v := w.holds(Check{}); v.Head != l.Head() {
 				t.Errorf("the log ends with %+v, and the server's end is %+v", v.Head, l.Head())
 			}
