@@ -82,8 +82,7 @@ const maxAgeLimit = 1_000_000_000
 //
 // For a request that was pushed, r has only the client and the id. An error means that
 // the client, the redirect URI or the pushed request is unknown, so that the browser must
-// not be redirected.
-// Every other defect is in r.Defect.
+// not be redirected. Every other defect is in r.Defect.
 func ParseAuthorization(body, rawQuery string) (r AuthorizationRequest, realm string, err error) {
 	inBody, err := readPairs(make([]pair, 0, usualPairs), body)
 	if err != nil {
