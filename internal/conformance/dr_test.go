@@ -20,7 +20,6 @@ import (
 	"github.com/mintage/mintage/internal/directory"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/keys"
-	"github.com/mintage/mintage/internal/login"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
@@ -37,14 +36,11 @@ func registering(o *options) { o.front, o.Registrations = true, &client.Registra
 
 // selfRegistered returns the function by which a node recognizes registrations; nil if
 // registration is off.
-func selfRegistered(of *client.Registrations) func(context.Context, oauth.AuthorizationRequest, netip.Prefix, bool) (*store.Client, error) {
+func selfRegistered(of *client.Registrations) func(context.Context, oauth.AuthorizationRequest, netip.Prefix) (*store.Client, error) {
 	if of == nil {
 		return nil
 	}
-	return func(_ context.Context, r oauth.AuthorizationRequest, _ netip.Prefix, signedIn bool) (*store.Client, error) {
-		if !signedIn {
-			return nil, login.ErrSignInFirst
-		}
+	return func(_ context.Context, r oauth.AuthorizationRequest, _ netip.Prefix) (*store.Client, error) {
 		c, err := of.Client(r.ClientID, r.RedirectURI)
 		if err == nil {
 			of.Directory.Latest().Offer(c)

@@ -455,7 +455,7 @@ func TestDV11_ADeviceOfAClientThatRegisteredItself(t *testing.T) {
 	// them.
 	const address = "https://agent.example/client.json"
 	d.directory.AdmitSelfRegistered(func(_, id string) bool { return id == address })
-	d.authorizer.SelfRegistered = func(context.Context, oauth.AuthorizationRequest, netip.Prefix, bool) (*store.Client, error) {
+	d.authorizer.SelfRegistered = func(context.Context, oauth.AuthorizationRequest, netip.Prefix) (*store.Client, error) {
 		return &store.Client{ID: address, Realm: realm, State: store.ClientEnabled, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
 			Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, GrantTypes: store.DefaultGrantTypes}}, nil
 	}
@@ -469,7 +469,7 @@ func TestDV11_ADeviceOfAClientThatRegisteredItself(t *testing.T) {
 
 	// If the document names the grant type, the page shows the client's host and not its
 	// name, which anybody can copy.
-	d.authorizer.SelfRegistered = func(context.Context, oauth.AuthorizationRequest, netip.Prefix, bool) (*store.Client, error) {
+	d.authorizer.SelfRegistered = func(context.Context, oauth.AuthorizationRequest, netip.Prefix) (*store.Client, error) {
 		return &store.Client{ID: address, Realm: realm, State: store.ClientEnabled, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
 			Settings: store.Settings{Name: "Agent", Auth: store.AuthNone, GrantTypes: append([]string{store.GrantDeviceCode}, store.DefaultGrantTypes...)}}, nil
 	}

@@ -243,7 +243,16 @@ func TestSelfRegisteredClientsPush(t *testing.T) {
 	d.signIn(b, username)
 	c := d.selfRegistered("Agent")
 	d.mustIssue(d.post(c.challenged(b.decide(b.open(d.pushed(c, "scope=orders")).at(t, "consent"), "allow").code(t, redirect))))
-	if a := d.send(pushing(c, "redirect_uri=x")); a.status != 400 || a.Error != string(oauth.InvalidRequest) {
-		t.Errorf("%d %s", a.status, a.body)
+
+	// Its sealed registration says what it may ask for, also before a user has agreed.
+	for _, fresh := range []oauthClient{c, d.selfRegistered("Agent")} {
+		for wrong, code := range map[string]oauth.ErrorCode{
+			"redirect_uri=x": oauth.InvalidRequest, "redirect_uri=https://evil.example/cb": oauth.InvalidRequest,
+			"scope=payments": oauth.InvalidScope, "resource=https://unknown.example": oauth.InvalidTarget, "code_challenge": oauth.InvalidRequest,
+		} {
+			if a := d.send(pushing(fresh, wrong)); a.status != 400 || a.Error != string(code) {
+				t.Errorf("%s: %d %s", wrong, a.status, a.body)
+			}
+		}
 	}
 }

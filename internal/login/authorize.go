@@ -25,7 +25,7 @@ func (a *Authorizer) Authorize(ctx context.Context, r oauth.AuthorizationRequest
 	}
 	step := StepLogin
 	st.Session, err = a.Session(ctx, v.Session)
-	if err == nil && isUnread(st.Client) {
+	if err == nil && st.Session != nil && isUnread(st.Client) {
 		if r, err = a.readClient(ctx, &st, r, v); err != nil {
 			return st, err
 		}

@@ -27,9 +27,6 @@ var (
 	// ErrClientChanged means that the client, or its redirect URI, has gone
 	// since the interaction began.
 	ErrClientChanged = errors.New("client changed")
-	// ErrSignInFirst means that a client is looked up only for a browser that is signed
-	// in: an unauthenticated visitor cannot make this server send requests.
-	ErrSignInFirst = errors.New("client is looked up for signed-in users only")
 	// ErrDescription means that a client's description of itself cannot be read, or
 	// not now.
 	ErrDescription = errors.New("description of the client cannot be read")

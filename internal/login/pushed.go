@@ -38,7 +38,15 @@ func (a *Authorizer) Push(ctx context.Context, r oauth.AuthorizationRequest, for
 		return "", err
 	}
 	r.Pushed = "x" // it is being pushed
-	if r, err = a.openID(a.covered(st, r), st.Client, a.builtIn()); err != nil {
+	if fetched := oauth.IsClientAddress(r.ClientID); isUnread(st.Client) && !fetched {
+		r, err = a.readClient(ctx, st, r, v)
+	} else {
+		r = a.covered(st, r)
+	}
+	if err != nil {
+		return "", err
+	}
+	if r, err = a.openID(r, st.Client, a.builtIn()); err != nil {
 		return "", err
 	}
 	if public := a.defect(st, r); public != nil {

@@ -29,9 +29,9 @@ type Requests struct {
 	RequirePAR bool
 	// SelfRegistered returns a client that no operator registered, as it describes
 	// itself now, with the redirect URI of the request as its only one. Nil: there
-	// are none. Its errors are ErrSignInFirst, ErrDescription,
-	// oauth.ErrUnknownClient, oauth.ErrRedirectMismatch, or a fault.
-	SelfRegistered func(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix, signedIn bool) (*store.Client, error)
+	// are none. It may fetch the client's document, on behalf of a network. Its errors
+	// are ErrDescription, oauth.ErrUnknownClient, oauth.ErrRedirectMismatch, or a fault.
+	SelfRegistered func(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix) (*store.Client, error)
 }
 
 // client verifies the client and the redirect URI of a request. Until then, no response
@@ -106,13 +106,11 @@ func ShownName(c *store.Client) string {
 func isUnread(c *store.Client) bool { return c.SelfRegistered() && c.GrantTypes == nil }
 
 // readClient sets st.Client to a client that registered itself, and returns r with the scope
-// that the client may get. It changes nothing if the client is looked up for signed-in users
-// only and nobody is signed in.
+// that the client may get. Call it for signed-in users only, unless nothing has to be
+// fetched: a visitor cannot make this server send requests.
 func (rs *Requests) readClient(ctx context.Context, st *Stage, r oauth.AuthorizationRequest, v Visitor) (oauth.AuthorizationRequest, error) {
-	c, err := rs.SelfRegistered(ctx, r, v.Network, st.Session != nil)
+	c, err := rs.SelfRegistered(ctx, r, v.Network)
 	switch {
-	case errors.Is(err, ErrSignInFirst):
-		return r, nil
 	case errors.Is(err, oauth.ErrRedirectMismatch):
 		return r, mismatch(r)
 	case err != nil:

@@ -32,10 +32,7 @@ func (h *fixture) agents(redirectURI string) *described {
 			GrantTypes: store.GrantTypes, RedirectURIs: []string{redirectURI}}, RegisteredBy: store.ByDocument, Secrets: []store.Secret{},
 	}}
 	h.Issuer.Directory.AdmitSelfRegistered(func(_, id string) bool { return id == agentID })
-	h.SelfRegistered = func(_ context.Context, r oauth.AuthorizationRequest, _ netip.Prefix, signedIn bool) (*store.Client, error) {
-		if !signedIn {
-			return nil, ErrSignInFirst
-		}
+	h.SelfRegistered = func(_ context.Context, r oauth.AuthorizationRequest, _ netip.Prefix) (*store.Client, error) {
 		d.reads++
 		if d.err == nil && !oauth.MatchRedirectURI(d.c.RedirectURIs, r.RedirectURI) {
 			return nil, oauth.ErrRedirectMismatch

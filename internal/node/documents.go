@@ -104,12 +104,9 @@ func (a *handlers) admits(id string) bool {
 }
 
 // selfRegistered returns the client that makes a request, if it registered itself.
-func (a *handlers) selfRegistered(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix, signedIn bool) (*store.Client, error) {
-	switch {
-	case !a.admits(r.ClientID):
+func (a *handlers) selfRegistered(ctx context.Context, r oauth.AuthorizationRequest, from netip.Prefix) (*store.Client, error) {
+	if !a.admits(r.ClientID) {
 		return nil, oauth.ErrUnknownClient
-	case !signedIn:
-		return nil, login.ErrSignInFirst
 	}
 	view, err := a.directory.View()
 	if err != nil {
