@@ -23,6 +23,16 @@ var authorizationMutations = []Mutation{
 		Test: here + "TestPA13",
 	},
 	{
+		Name: "pushes of clients that registered themselves", In: "Authorizer.Push",
+		Old: "isUnread(st.Client) && !fetched", New: "false && fetched",
+		Test: here + "TestSelfRegisteredClientsPush",
+	},
+	{
+		Name: "documents for users who are not signed in", In: "Authorizer.Authorize",
+		Old: "err == nil && st.Session != nil && isUnread", New: "err == nil && isUnread",
+		Test: "go test ./internal/login -run TestOnlyASignedInBrowserHasADocumentRead",
+	},
+	{
 		Name: "requests that must be pushed", In: "Requests.defect",
 		Old: `r.Pushed == "" && (rs.RequirePAR || c.RequirePAR)`, New: "false",
 		Test: here + "TestAZ65",
