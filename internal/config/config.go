@@ -198,7 +198,7 @@ const (
 type Authorization struct {
 	Profile    string `yaml:"profile" reload:"yes" enum:"off,fapi2" doc:"security profile that every client follows which gets tokens: off (each as it is registered), or fapi2 (FAPI 2.0): registrations without --profile fapi2 and settings that weaken it are refused"`
 	ErrorPage  string `yaml:"error_page" reload:"yes" enum:"self_registered,always" doc:"whose errors are shown on a page with a link, instead of a redirect to the client: those of clients that registered themselves, or always if the user is not signed in"`
-	DPoPNonce  string `yaml:"dpop_nonce" reload:"yes" enum:"off,public,all" doc:"whose proofs of keys (RFC 9449) must have a nonce of this server, so that none can be made in advance: nobody's, those of public clients, or all"`
+	DPoPNonce  string `yaml:"dpop_nonce" reload:"yes" enum:"off,public,all" doc:"whose proofs of keys (RFC 9449) must have a nonce of this server, so that none can be made in advance, or used at two nodes: nobody's, those of public clients, or all"`
 	RequirePAR bool   `yaml:"require_par" reload:"yes" doc:"refuse authorization requests that were not pushed (RFC 9126), of every client; otherwise by client"`
 }
 

@@ -234,7 +234,7 @@ func newServer(iss *issuer.Issuer, o *options, log *slog.Logger) *server.Server 
 	o.Clients = &client.Authenticator{Realm: iss.Realm, Store: iss.Store, Directory: iss.Directory, Now: iss.Now, Log: log, Slow: client.NewSlowPool(),
 		Issuer: iss.ID, TokenEndpoint: []string{"https://auth.example/oauth2/api/access_token"}}
 	o.Realm = iss.Realm
-	o.Proofs.Seen, o.Proofs.Now = &dpop.Seen{}, iss.Now
+	o.Proofs.Seen, o.Proofs.Shared, o.Proofs.Now = &dpop.Seen{}, iss.Store, iss.Now
 	srv := server.New(iss.Directory, o.Options, log)
 	o.Endpoints.Issuer, o.Endpoints.Assertions = iss, o.Clients
 	if o.Front != nil {

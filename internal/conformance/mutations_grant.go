@@ -39,9 +39,19 @@ var grantMutations = []Mutation{
 		Test: here + "TestDP30",
 	},
 	{
-		Name: "proofs that were used", In: "Request.Proof",
-		Old: "err == nil && !of.Seen.First(proof, now)", New: "false",
+		Name: "proofs that were used", In: "Request.isFirst",
+		Old: "if !of.Seen.First(proof, now) {", New: "if false {",
 		Test: here + "TestDP02",
+	},
+	{
+		Name: "proofs that another node has seen", In: "Request.isFirst",
+		Old: "of.Shared == nil || !demanded", New: "of.Shared == nil || demanded",
+		Test: here + "TestDP39",
+	},
+	{
+		Name: "proofs that cannot be recorded", In: "Request.Proof",
+		Old: "if fault != nil {", New: "if false {",
+		Test: here + "TestAProofThatCannotBeRecordedIsNotAccepted",
 	},
 	{
 		Name: "nonces before the client", In: "Endpoints.token",

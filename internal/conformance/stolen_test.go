@@ -15,14 +15,16 @@ import (
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/store/storetest"
 	"github.com/mintage/mintage/internal/testkit"
 )
 
-// A node sends a request to one of two nodes. They share a store, but each remembers used
-// proofs only itself.
+// A node sends a request to one of two nodes. They share a store; each remembers proofs that
+// need no nonce only itself.
 type node func(*request) answer
 
 // another starts a second node of the deployment.
@@ -80,7 +82,7 @@ type victim struct {
 func (d *deployment) robbed(b *browser, auth store.AuthRule) *victim {
 	d.t.Helper()
 	v := &victim{c: d.client(client.Registration{Settings: store.Settings{Auth: auth, Scope: "openid a", FirstParty: true}}), key: testkit.NewProver(d.t)}
-	v.nonce = d.server.Proofs.Nonces.At(d.now())
+	v.nonce = d.nonce()
 	proof := func(method, uri, token string) string {
 		return v.key.Proof(method, uri, token, d.now(), testkit.WithNonce(v.nonce))
 	}
@@ -101,12 +103,30 @@ func (d *deployment) robbed(b *browser, auth store.AuthRule) *victim {
 	return v
 }
 
-// A thief who has one or two of the victim's things gets nothing beyond what
-// docs/reference/dpop.md concedes: at a node that has not seen a proof, the proof's
-// request can be repeated within its minute, and its result is bound to the victim's key.
+// nonce returns the nonce that proofs must contain now, or "".
+func (d *deployment) nonce() string {
+	if d.server.Proofs.Nonces == nil {
+		return ""
+	}
+	return d.server.Proofs.Nonces.At(d.now())
+}
+
 func TestDP39_NothingStolenIsOfUse(t *testing.T) {
+	t.Run("without nonces", func(t *testing.T) { nothingStolenIsOfUse(t, false) })
+	t.Run("with nonces", func(t *testing.T) { nothingStolenIsOfUse(t, true) })
+}
+
+// nothingStolenIsOfUse tests that a thief who has one or two of the victim's things gets
+// nothing beyond what docs/reference/dpop.md concedes: without nonces, at a node that has
+// not seen a proof, the proof's request can be repeated within its minute, and its result
+// is bound to the victim's key.
+func nothingStolenIsOfUse(t *testing.T, nonces bool) {
 	for name, auth := range map[string]store.AuthRule{"public": store.AuthNone, "confidential": store.AuthPost} {
-		d, b := signedIn(t, withNonces(true), alone)
+		choices := []func(*options){alone}
+		if nonces {
+			choices = append(choices, withNonces(true))
+		}
+		d, b := signedIn(t, choices...)
 		thief := testkit.NewProver(t)
 		for _, has := range loots() {
 			v := d.robbed(b, auth)
@@ -114,8 +134,9 @@ func TestDP39_NothingStolenIsOfUse(t *testing.T) {
 			for _, later := range []time.Duration{0, 61 * time.Second, 2 * time.Minute} {
 				d.step(later)
 				for at, send := range nodes {
-					d.tryToken(t, fmt.Sprintf("%s client, %v, %s later, %s", name, has, later, at), v, has, thief, send, at == "another node" && later == 0)
-					d.tryAPI(t, fmt.Sprintf("%s client, %v, %s later, %s", name, has, later, at), v, has, thief, send, at == "another node" && later == 0)
+					about, conceded := fmt.Sprintf("%s client, %v, %s later, %s", name, has, later, at), at == "another node" && later == 0 && !nonces
+					d.tryToken(t, about, v, has, thief, send, conceded)
+					d.tryAPI(t, about, v, has, thief, send, conceded)
 				}
 			}
 			if has["request_uri"] && len(has) == 1 {
@@ -124,10 +145,36 @@ func TestDP39_NothingStolenIsOfUse(t *testing.T) {
 				d.browser().get(brings(d.a.ID, v.requestURI)).refusedPage(t, 400)
 			}
 			// The owner can still use its tokens, whatever the thief has tried.
-			v.nonce = d.server.Proofs.Nonces.At(d.now())
+			v.nonce = d.nonce()
 			own := d.withProofs(v.c.refresh(v.refresh), v.key.Proof("POST", tokenURL, "", d.now(), testkit.WithNonce(v.nonce)))
-			if own.status != 200 && !(auth == store.AuthNone && has["refresh token"] && has["proof"]) {
+			if own.status != 200 && !(auth == store.AuthNone && has["refresh token"] && has["proof"] && !nonces) {
 				t.Errorf("%s client, %v: its owner cannot go on: %s", name, has, own)
+			}
+		}
+	}
+}
+
+// Where a nonce is demanded, a proof that cannot be recorded for all nodes is not accepted,
+// and nothing else is used.
+func TestAProofThatCannotBeRecordedIsNotAccepted(t *testing.T) {
+	d, b := signedIn(t, withNonces(true), alone)
+	v := d.robbed(b, store.AuthNone)
+	for what, fault := range map[string]storetest.Fault{"no answer": storetest.Unanswered, "lost": storetest.Lost, "full": storetest.Full} {
+		for uri, send := range map[string]func(proof string) answer{
+			tokenURL:                 func(proof string) answer { return d.withProofs(v.c.refresh(v.refresh), proof) },
+			publicURL + userInfoPath: func(proof string) answer { return d.presenting("GET", userInfoPath, "DPoP", v.access, "DPoP: "+proof) },
+		} {
+			method, token := "POST", ""
+			if uri != tokenURL {
+				method, token = "GET", v.access
+			}
+			proof := func() string { return v.key.Proof(method, uri, token, d.now(), testkit.WithNonce(v.nonce)) }
+			d.faulty.Inject(storetest.CommitDocument, 1, fault)
+			if a := send(proof()); a.status != 503 || a.Error != string(oauth.TemporarilyUnavailable) {
+				t.Errorf("%s, %s: %d %s", what, uri, a.status, a.body)
+			}
+			if a := send(proof()); a.status != 200 {
+				t.Errorf("%s, %s, with a new proof: %d %s", what, uri, a.status, a.body)
 			}
 		}
 	}
@@ -168,7 +215,7 @@ func (d *deployment) tryToken(t *testing.T, about string, v *victim, has loot, t
 			if a.status != 200 {
 				continue
 			}
-			use := d.presenting("GET", userInfoPath, "DPoP", a.AccessToken, "DPoP: "+thief.Proof("GET", publicURL+userInfoPath, a.AccessToken, d.now(), testkit.WithNonce(d.server.Proofs.Nonces.At(d.now()))))
+			use := d.presenting("GET", userInfoPath, "DPoP", a.AccessToken, "DPoP: "+thief.Proof("GET", publicURL+userInfoPath, a.AccessToken, d.now(), testkit.WithNonce(d.nonce())))
 			if !may || a.TokenType != "DPoP" || use.status == 200 {
 				t.Errorf("%s: %s with %s is honoured", about, what, proven)
 			}

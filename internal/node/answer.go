@@ -30,13 +30,13 @@ import (
 
 // newRealm returns the parts of one realm that outlive a reload.
 func (n *node) newRealm(cfg config.Config) *realm {
-	r := &realm{node: n, name: cfg.Realm, log: n.log, metrics: n.metrics.Realm(cfg.Realm), store: n.store, feed: issuer.NewFeed()}
+	r := &realm{node: n, name: cfg.Realm, began: time.Now(), log: n.log, metrics: n.metrics.Realm(cfg.Realm), store: n.store, feed: issuer.NewFeed()}
 	if several := len(n.cfg.Realms) > 0; several {
 		r.store = &store.RealmStore{Store: n.store, Name: r.name}
 		r.log = n.log.With("realm", r.name)
 	}
-	alone, began := cfg.Store == config.StoreSQLite, time.Now()
-	running := func() time.Duration { return time.Since(began) }
+	alone := cfg.Store == config.StoreSQLite
+	running := func() time.Duration { return time.Since(r.began) }
 	r.clients = &client.Authenticator{Realm: r.name, Store: r.store, Directory: n.directory, Now: time.Now, Log: r.log, Slow: n.slow,
 		Issuer: cfg.IssuerID(), TokenEndpoint: tokenEndpoints(cfg), Keys: n.keys.Registered, Discovered: n.keys.Discovered, OwnKeys: n.keys.SelfRegistered,
 		Shared: !alone, Running: running}
@@ -149,13 +149,19 @@ func (n *realm) answer(cfg, all config.Config) (*handlers, error) {
 }
 
 // proofs returns the rules for DPoP proofs under cfg. A nonce is an HMAC tag of the realm
-// and the minute, which every node can compute.
+// and the minute, which every node can compute. On SQLite, it is also a tag of the node's
+// start: the memory of the proofs that were used does not outlive the process.
 func (n *realm) proofs(cfg config.Config) server.Proofs {
 	p := server.Proofs{Seen: &n.seen, OfAll: cfg.Authorization.DPoPNonce == config.DPoPNonceAll, Now: time.Now}
-	if cfg.Authorization.DPoPNonce != config.DPoPNonceOff {
-		p.Nonces = func(minute int64) []byte {
-			return n.directory.Latest().Ring.Tag("nonce of a proof", []byte(n.name), binary.BigEndian.AppendUint64(nil, uint64(minute)))
-		}
+	if cfg.Authorization.DPoPNonce == config.DPoPNonceOff {
+		return p
+	}
+	start := binary.BigEndian.AppendUint64(nil, uint64(n.began.UnixNano()))
+	if n.embedded == nil {
+		p.Shared, start = n.store, nil
+	}
+	p.Nonces = func(minute int64) []byte {
+		return n.directory.Latest().Ring.Tag("nonce of a proof", []byte(n.name), append(binary.BigEndian.AppendUint64(nil, uint64(minute)), start...))
 	}
 	return p
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mintage/mintage/internal/account"
 	"github.com/mintage/mintage/internal/adminapi"
@@ -83,6 +84,7 @@ type node struct {
 type realm struct {
 	*node
 	name       string
+	began      time.Time
 	log        *slog.Logger // the node's; its lines name the realm if there are several
 	metrics    *metrics.Metrics
 	store      store.Store // the realm's part of the node's store

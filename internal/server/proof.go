@@ -1,11 +1,14 @@
 package server
 
 import (
+	"crypto/rand"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"github.com/mintage/mintage/internal/dpop"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/metrics"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/store"
@@ -19,6 +22,10 @@ type Proofs struct {
 	// set, must contain. Nil: no proof needs one.
 	Nonces dpop.Nonces
 	OfAll  bool
+	// Shared is the store of several nodes, which records the proofs that must contain a
+	// nonce: each of them is accepted once by all nodes together. Nil: Nonces are those of
+	// this process.
+	Shared store.Store
 	Now    func() time.Time
 }
 
@@ -77,8 +84,14 @@ func (r *Request) Proof(method, uri, token string) (oauth.JKT, error) {
 		err = proof.Verify(dpop.Request{Method: method, URI: uri, Token: token}, now)
 	}
 	result := metrics.ProofInvalid
-	if err == nil && !of.Seen.First(proof, now) {
-		result, err = metrics.ProofReplayed, dpop.Fault("its jti was used before")
+	if err == nil {
+		first, fault := r.isFirst(proof, now)
+		if fault != nil {
+			return oauth.JKT{}, fault
+		}
+		if !first {
+			result, err = metrics.ProofReplayed, dpop.Fault("its jti was used before")
+		}
 	}
 	if err != nil {
 		r.server.Metrics.Proof(result)
@@ -87,6 +100,29 @@ func (r *Request) Proof(method, uri, token string) (oauth.JKT, error) {
 	r.server.Metrics.Proof(metrics.ProofAccepted)
 	r.key = proof.Key
 	return proof.Key, nil
+}
+
+// isFirst notes a proof that was verified, and reports whether it was not seen before.
+func (r *Request) isFirst(proof *dpop.Proof, now time.Time) (bool, error) {
+	of := r.server.Proofs
+	if !of.Seen.First(proof, now) {
+		return false, nil
+	}
+	if demanded := r.nonce != ""; of.Shared == nil || !demanded {
+		return true, nil
+	}
+	d := store.Document{
+		Kind: store.DocumentProof, Key: store.KeyOf(store.DocumentProof, r.server.Realm, string(proof.Key[:])+proof.ID), Version: 1,
+		// It outlives the proof by a minute: the node that deletes it may have a clock that is ahead.
+		ExpiresAt: grant.At(now).Add(3 * dpop.Window),
+		Body:      make([]byte, 16), // random: a second use with the same record would pass for the first (see store.Commit)
+	}
+	rand.Read(d.Body)
+	err := of.Shared.Commit(r.Context(), store.Change{Documents: []store.Document{d}})
+	if errors.Is(err, store.ErrConflict) {
+		return false, nil
+	}
+	return err == nil, store.Unavailable(err)
 }
 
 // OwnProof is Proof for the method and the address of r itself.
@@ -127,6 +163,8 @@ func (r *Request) Presented(token string, bound oauth.JKT, method, uri string) e
 	}
 	key, err := r.Proof(method, uri, token)
 	switch {
+	case errors.Is(err, store.ErrUnavailable):
+		return err
 	case err != nil:
 		return fmt.Errorf("%w: %w", oauth.ErrTokenProof, err)
 	case key != bound:

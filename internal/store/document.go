@@ -24,6 +24,7 @@ const (
 	DocumentClient      DocumentKind = "client"       // a client that registered itself, by its id
 	DocumentDeployment  DocumentKind = "deployment"   // a lease or a fact of the deployment, such as its issuer, by a name
 	DocumentAssertion   DocumentKind = "assertion"    // a client assertion that was used, by client and jti
+	DocumentProof       DocumentKind = "proof"        // a proof of a key (RFC 9449) that was used, by key and jti
 	DocumentAdminTokens DocumentKind = "admin_tokens" // the tokens of the admin API, in one document
 	DocumentOperators   DocumentKind = "operators"    // the operators of the console, in one document
 	DocumentTraffic     DocumentKind = "traffic"      // counts of the requests of two hours, by these hours and the process

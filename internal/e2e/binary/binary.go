@@ -361,6 +361,7 @@ func (s *Server) RefreshForm(token string) url.Values {
 type Answer struct {
 	Status       int
 	RetryAfter   string  `json:"-"`
+	Nonce        string  `json:"-"` // for the next DPoP proof
 	Scope        string  `json:"scope"`
 	ExpiresIn    float64 `json:"expires_in"`
 	TokenType    string  `json:"token_type"`
@@ -399,7 +400,7 @@ func (s *Server) PostProven(ctx context.Context, client *http.Client, form url.V
 	if err := json.NewDecoder(resp.Body).Decode(&a); err != nil {
 		return a, err
 	}
-	a.Status, a.RetryAfter = resp.StatusCode, resp.Header.Get("Retry-After")
+	a.Status, a.RetryAfter, a.Nonce = resp.StatusCode, resp.Header.Get("Retry-After"), resp.Header.Get("DPoP-Nonce")
 	return a, nil
 }
 

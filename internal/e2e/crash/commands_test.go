@@ -23,9 +23,10 @@ import (
 	"github.com/mintage/mintage/internal/store/postgres/pgtest"
 )
 
-// onEachEngine runs a test on a server with an embedded store and on one with a database.
-func onEachEngine(t *testing.T, run func(t *testing.T, s *binary.Server, flags ...string)) {
-	t.Run("sqlite", func(t *testing.T) { run(t, binary.Start(t, t.TempDir())) })
+// onEachEngine runs a test on a server with an embedded store and on one with a database,
+// which both get args.
+func onEachEngine(t *testing.T, run func(t *testing.T, s *binary.Server, flags ...string), args ...string) {
+	t.Run("sqlite", func(t *testing.T) { run(t, binary.Start(t, t.TempDir(), args...)) })
 	t.Run("postgres", func(t *testing.T) {
 		database, err := pgtest.Start("fsync=off")
 		if err != nil {
@@ -38,7 +39,7 @@ func onEachEngine(t *testing.T, run func(t *testing.T, s *binary.Server, flags .
 		})
 		database.Run(t, "postgres", "CREATE DATABASE mintage")
 		store := []string{"--store", database.URL("mintage")}
-		run(t, binary.Start(t, t.TempDir(), store...), store...)
+		run(t, binary.Start(t, t.TempDir(), append(args, store...)...), store...)
 	})
 }
 
