@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -118,7 +119,7 @@ func (n *node) reload(wanted config.Config, from config.Sources) error {
 		}
 	}
 	n.log.Info("configuration reloaded", "changed", changed)
-	n.auditLog.Record(audit.Event{Name: audit.ConfigReloaded, Actor: "server", Detail: "changed: " + strings.Join(changed, ", ")})
+	n.auditLog.Record(audit.Event{Name: audit.ConfigReloaded, Actor: "server", Detail: "changed: " + cmp.Or(strings.Join(changed, ", "), "nothing")})
 	return nil
 }
 
