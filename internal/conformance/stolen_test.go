@@ -2,6 +2,7 @@ package conformance_test
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -159,7 +160,13 @@ func nothingStolenIsOfUse(t *testing.T, nonces bool) {
 func TestAProofThatCannotBeRecordedIsNotAccepted(t *testing.T) {
 	d, b := signedIn(t, withNonces(true), alone)
 	v := d.robbed(b, store.AuthNone)
-	for what, fault := range map[string]storetest.Fault{"no answer": storetest.Unanswered, "lost": storetest.Lost, "full": storetest.Full} {
+	hangs := func(ctx context.Context, _ func() error) error {
+		if _, ends := ctx.Deadline(); !ends {
+			t.Error("a store that hangs is waited for without end")
+		}
+		return context.DeadlineExceeded
+	}
+	for what, fault := range map[string]storetest.Fault{"no answer": storetest.Unanswered, "lost": storetest.Lost, "full": storetest.Full, "hangs": hangs} {
 		for uri, send := range map[string]func(proof string) answer{
 			tokenURL:                 func(proof string) answer { return d.withProofs(v.c.refresh(v.refresh), proof) },
 			publicURL + userInfoPath: func(proof string) answer { return d.presenting("GET", userInfoPath, "DPoP", v.access, "DPoP: "+proof) },

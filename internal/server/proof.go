@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -73,7 +74,7 @@ func (r *Request) OfferNonce(public bool) bool {
 
 // Proof verifies the request's proof for a method, an address and, unless token is "", an
 // access token. It returns the key that signed the proof; zero if there is no proof.
-func (r *Request) Proof(method, uri, token string) (oauth.JKT, error) {
+func (r *Request) Proof(ctx context.Context, method, uri, token string) (oauth.JKT, error) {
 	if !r.HasProof() {
 		return oauth.JKT{}, nil
 	}
@@ -85,7 +86,7 @@ func (r *Request) Proof(method, uri, token string) (oauth.JKT, error) {
 	}
 	result := metrics.ProofInvalid
 	if err == nil {
-		first, fault := r.isFirst(proof, now)
+		first, fault := r.isFirst(ctx, proof, now)
 		if fault != nil {
 			return oauth.JKT{}, fault
 		}
@@ -103,7 +104,7 @@ func (r *Request) Proof(method, uri, token string) (oauth.JKT, error) {
 }
 
 // isFirst notes a proof that was verified, and reports whether it was not seen before.
-func (r *Request) isFirst(proof *dpop.Proof, now time.Time) (bool, error) {
+func (r *Request) isFirst(ctx context.Context, proof *dpop.Proof, now time.Time) (bool, error) {
 	of := r.server.Proofs
 	if !of.Seen.First(proof, now) {
 		return false, nil
@@ -118,7 +119,7 @@ func (r *Request) isFirst(proof *dpop.Proof, now time.Time) (bool, error) {
 		Body:      make([]byte, 16), // random: a second use with the same record would pass for the first (see store.Commit)
 	}
 	rand.Read(d.Body)
-	err := of.Shared.Commit(r.Context(), store.Change{Documents: []store.Document{d}})
+	err := of.Shared.Commit(ctx, store.Change{Documents: []store.Document{d}})
 	if errors.Is(err, store.ErrConflict) {
 		return false, nil
 	}
@@ -126,11 +127,11 @@ func (r *Request) isFirst(proof *dpop.Proof, now time.Time) (bool, error) {
 }
 
 // OwnProof is Proof for the method and the address of r itself.
-func (r *Request) OwnProof(token string) (oauth.JKT, error) {
+func (r *Request) OwnProof(ctx context.Context, token string) (oauth.JKT, error) {
 	if !r.HasProof() {
 		return oauth.JKT{}, nil // most requests: do not build their address
 	}
-	return r.Proof(r.Method, r.OwnURI(), token)
+	return r.Proof(ctx, r.Method, r.OwnURI(), token)
 }
 
 // OwnURI returns the address to which the client has sent the request, without the query.
@@ -145,7 +146,7 @@ func (r *Request) OwnURI() string {
 
 // Presented verifies that an access token came with a proof of the key to which it is
 // bound, for a method and an address (RFC 9449 section 7), or without if bound is zero.
-func (r *Request) Presented(token string, bound oauth.JKT, method, uri string) error {
+func (r *Request) Presented(ctx context.Context, token string, bound oauth.JKT, method, uri string) error {
 	if bound.Bound() && !r.HasProof() {
 		r.OfferNonce(true)
 	}
@@ -161,7 +162,7 @@ func (r *Request) Presented(token string, bound oauth.JKT, method, uri string) e
 	if err := r.askNonce(true); err != nil {
 		return oauth.ErrTokenNonce
 	}
-	key, err := r.Proof(method, uri, token)
+	key, err := r.Proof(ctx, method, uri, token)
 	switch {
 	case errors.Is(err, store.ErrUnavailable):
 		return err

@@ -22,7 +22,7 @@ func (e *Endpoints) userInfo(ctx context.Context, r *server.Request) (a server.A
 	if err != nil {
 		return a, rec, err
 	}
-	if err = r.Presented(text, t.JKT, r.Method, r.OwnURI()); err != nil {
+	if err = r.Presented(ctx, text, t.JKT, r.Method, r.OwnURI()); err != nil {
 		return a, rec, err
 	}
 	if t.IsService() || t.Exchanged() {

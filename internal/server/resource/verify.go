@@ -53,7 +53,7 @@ func (e *Endpoints) verify(ctx context.Context, r *server.Request) (a server.Ans
 	if err != nil {
 		return a, rec, err
 	}
-	if err = r.Presented(text, t.JKT, d.at.method, d.at.uri); err != nil {
+	if err = r.Presented(ctx, text, t.JKT, d.at.method, d.at.uri); err != nil {
 		if errors.Is(err, oauth.ErrTokenProof) && r.HasProof() { // perhaps it is the proxy's mistake
 			err = fmt.Errorf("%w; %s", err, d.at.describe())
 		}

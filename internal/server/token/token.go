@@ -174,7 +174,7 @@ func (e *Endpoints) token(ctx context.Context, r *server.Request) (a server.Answ
 		p.AddResource(p["audience"])
 	}
 	from := r.Origin()
-	if from.JKT, err = keyOf(r, c); err != nil {
+	if from.JKT, err = keyOf(ctx, r, c); err != nil {
 		return a, rec, err
 	}
 	rec.Tokens, err = of.grant(e, ctx, c, p, from)
@@ -287,7 +287,7 @@ func (e *Endpoints) revoke(ctx context.Context, r *server.Request) (server.Answe
 // keyOf returns the key that has signed the proof of a client's request (RFC 9449
 // section 5), or zero if there is none or the client uses no proofs. The proof is
 // verified once its client is known, and before anything is consumed.
-func keyOf(r *server.Request, c *store.Client) (oauth.JKT, error) {
+func keyOf(ctx context.Context, r *server.Request, c *store.Client) (oauth.JKT, error) {
 	switch {
 	case c.DPoP == store.DPoPOff:
 		return oauth.JKT{}, nil
@@ -295,5 +295,5 @@ func keyOf(r *server.Request, c *store.Client) (oauth.JKT, error) {
 		r.OfferNonce(c.Public())
 		return oauth.JKT{}, oauth.ErrNoProof
 	}
-	return r.OwnProof("")
+	return r.OwnProof(ctx, "")
 }
