@@ -110,6 +110,7 @@ func newWorld(t testing.TB, engine string) *world {
 	w.names.set("<admin>", w.admin)
 	w.names.set(`"node":"<node>"`, `"node":"`+host+`"`)
 	w.names.set("; on <node>", "; on "+host)
+	w.names.set("node=<node>", "node="+host)
 	w.names.set("operator:<user>", "operator:"+who.Username)
 	t.Cleanup(func() {
 		if w.server != nil {
