@@ -39,7 +39,7 @@ func deleteTrust(x *call, u *admin.Admin) (any, error) {
 // running server, which has the keys of issuers.
 func (a *API) judge(x *call, _ *admin.Admin, in adminapi.AssertionRequest) (any, error) {
 	if a.Assertions == nil {
-		return nil, &oauth.Invalid{Field: "assertion", Message: "a server must run: it fetches the keys of issuers"}
+		return nil, noServer("start the server: it fetches the keys of issuers")
 	}
 	findings, out, err := a.Assertions.Findings(x.Context(), oauth.Secret(in.Assertion))
 	if err != nil {
