@@ -64,6 +64,11 @@ var grantMutations = []Mutation{
 		Test: here + "TestDP23",
 	},
 	{
+		Name: "nonces of clients with credentials that are not verified", In: "Request.OwnProof",
+		Old: "if public {", New: "if false {",
+		Test: here + "TestDP23_ANonceIsDemandedOfAClientThatIsNotVerified",
+	},
+	{
 		Name: "clients that must have proofs", In: "keyOf",
 		Old: "case c.DPoP == store.DPoPRequired && !r.HasProof():", New: "case false:",
 		Test: here + "TestDP02",

@@ -187,6 +187,32 @@ func TestAProofThatCannotBeRecordedIsNotAccepted(t *testing.T) {
 	}
 }
 
+// A client that registered itself is not authenticated until a user has agreed to it. That
+// it sends a secret does not make it confidential, so that its proofs need no nonce.
+func TestDP23_ANonceIsDemandedOfAClientThatIsNotVerified(t *testing.T) {
+	d := start(t, withNonces(false), registering)
+	d.withAPIs()
+	c := d.registered(`{"token_endpoint_auth_method":"none","redirect_uris":["` + redirect + `"],"grant_types":["authorization_code","` + store.GrantDeviceCode + `"]}`)
+	key := testkit.NewProver(t)
+	form := c.polls(d.codes(c))
+	form.Set("client_secret", "x")
+	push := func(nonce string) answer {
+		r := pushing(c, "client_secret=x", "scope=orders")
+		r.header = append(r.header, "DPoP: "+key.Proof("POST", publicURL+pushURL, "", d.now(), testkit.WithNonce(nonce)))
+		return d.send(r)
+	}
+	poll := func(nonce string) answer { return d.proven(form, key, testkit.WithNonce(nonce)) }
+	for what, send := range map[string]func(nonce string) answer{"poll": poll, "push": push} {
+		a := send("")
+		if a.status != 400 || a.Error != string(oauth.UseDPoPNonce) || nonceOf(a) == "" {
+			t.Errorf("%s: %s, %q", what, a, nonceOf(a))
+		}
+		if a = send(d.nonce()); a.status != 201 && a.Error != string(oauth.AuthorizationPending) {
+			t.Errorf("%s, with a nonce: %s", what, a)
+		}
+	}
+}
+
 // proofsOf returns the proofs that a thief can present: none, one by the thief's own key,
 // with the nonce if it is stolen, and the stolen ones.
 func (v *victim) proofsOf(d *deployment, has loot, thief *testkit.Prover, method, uri, token string) map[string][]string {

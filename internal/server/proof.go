@@ -126,12 +126,19 @@ func (r *Request) isFirst(ctx context.Context, proof *dpop.Proof, now time.Time)
 	return err == nil, store.Unavailable(err)
 }
 
-// OwnProof is Proof for the method and the address of r itself.
-func (r *Request) OwnProof(ctx context.Context, token string) (oauth.JKT, error) {
+// OwnProof is Proof for the method and the address of r itself. Public is set for a client
+// that has not authenticated itself: AskNonce may have taken it for another, by credentials
+// that nobody has verified.
+func (r *Request) OwnProof(ctx context.Context, public bool) (oauth.JKT, error) {
 	if !r.HasProof() {
 		return oauth.JKT{}, nil // most requests: do not build their address
 	}
-	return r.Proof(ctx, r.Method, r.OwnURI(), token)
+	if public {
+		if err := r.askNonce(true); err != nil {
+			return oauth.JKT{}, err
+		}
+	}
+	return r.Proof(ctx, r.Method, r.OwnURI(), "")
 }
 
 // OwnURI returns the address to which the client has sent the request, without the query.

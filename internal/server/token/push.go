@@ -46,7 +46,7 @@ func (e *Endpoints) push(ctx context.Context, r *server.Request) (a server.Answe
 	form := oauth.PushedForm(r.Posted(), id)
 	if r.HasProof() && (c == nil || c.DPoP != store.DPoPOff) {
 		// The proof's key is the one to bind the code to (RFC 9449 section 10.1).
-		key, err := r.OwnProof(ctx, "")
+		key, err := r.OwnProof(ctx, c == nil || c.Public())
 		switch {
 		case err != nil:
 			return a, rec, err

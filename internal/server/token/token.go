@@ -295,5 +295,5 @@ func keyOf(ctx context.Context, r *server.Request, c *store.Client) (oauth.JKT, 
 		r.OfferNonce(c.Public())
 		return oauth.JKT{}, oauth.ErrNoProof
 	}
-	return r.OwnProof(ctx, "")
+	return r.OwnProof(ctx, c.Public())
 }
