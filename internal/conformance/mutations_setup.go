@@ -14,7 +14,7 @@ var setupMutations = []Mutation{
 	},
 	{
 		Name: "connections after the start alone", In: "Serve",
-		Old: "	var public net.Listener\n", New: "	public, _ := listenPublic(cfg)\n",
+		Old: "	cfg := p.cfg\n", New: "	cfg := p.cfg\n	p.public, _ = listenPublic(cfg)\n",
 		Test: "go test ./internal/node -run TestNoConnectionIsAccepted",
 	},
 	{

@@ -38,45 +38,12 @@ func Serve(ctx context.Context, from Source) (err error) {
 	signal.Ignore(syscall.SIGPIPE) // the reader of the log may exit: keep serving
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	cfg, sources, err := from.Read()
-	if err != nil {
-		return deployment.Unreadable(err)
-	}
-	if !from.Dev {
-		if err := checked(&cfg, sources, checkNamedFiles(cfg)...); err != nil {
-			return err
-		}
-	}
-	if err := deployment.MakeDataDirectory(cfg.Data); err != nil {
-		return err
-	}
-	release, err := sqlite.Lock(cfg.Data)
-	if errors.As(err, new(*sqlite.LockedError)) {
-		err = deployment.Hint(err, "stop it first, or give this one its own --data directory")
-	}
+	p, err := prepare(from)
+	defer p.close()
 	if err != nil {
 		return err
 	}
-	defer release()
-
-	// Accept connections only when the start has finished: a load balancer would
-	// otherwise send requests too early.
-	var public net.Listener
-	var address net.Addr // of the public listener, with --dev
-	if from.Dev {
-		if public, address, err = devAddress(cfg); err != nil {
-			return err
-		}
-		if public != nil {
-			defer public.Close()
-		}
-		if err := prepareDev(&cfg, address); err != nil {
-			return err
-		}
-		if err := checked(&cfg, sources); err != nil {
-			return err
-		}
-	}
+	cfg := p.cfg
 	log, level := deployment.NewLogger(os.Stderr, cfg.Log)
 	log = linkLog(cfg, from.Dev, os.Stderr, log, level)
 	started := false
@@ -88,7 +55,7 @@ func Serve(ctx context.Context, from Source) (err error) {
 	}()
 	tuneRuntime()
 	n := &node{dev: from.Dev, version: from.Version, log: log, level: level}
-	closing, err := n.open(ctx, cfg, address)
+	closing, err := n.open(ctx, cfg, p.address)
 	if closing != nil {
 		defer func() { err = errors.Join(err, closing()) }()
 	}
@@ -103,8 +70,8 @@ func Serve(ctx context.Context, from Source) (err error) {
 		return err
 	}
 	n.use(cfg, first)
-	load := func() (config.Config, config.Sources, error) { return from.load(address) }
-	n.runWith(cfg, sources, nil, load)
+	load := func() (config.Config, config.Sources, error) { return from.load(p.address) }
+	n.runWith(cfg, p.sources, nil, load)
 
 	// Background work ends before the store is closed.
 	background, stopBackground := context.WithCancel(context.WithoutCancel(ctx))
@@ -113,28 +80,87 @@ func Serve(ctx context.Context, from Source) (err error) {
 	defer running.Wait()
 	defer stopBackground()
 
-	listeners, err := listen(cfg, public, n)
+	// Accept connections only when the start has finished: a load balancer would
+	// otherwise send requests too early.
+	listeners, err := listen(cfg, p.public, n)
 	if err != nil {
 		return err
 	}
+	if err := n.announce(ctx, cfg, listeners); err != nil {
+		return errors.Join(err, closeAll(listeners))
+	}
+	running.Go(func() { n.reloadOn(background, hangups, load, stop) })
+	notifyOrLog(log, stateReady, "serving "+cfg.IssuerID())
+	started = true
+	return runAndDrain(ctx, listeners, n.health, log)
+}
+
+// A prepared server has a checked configuration, and its data directory for itself.
+type prepared struct {
+	cfg     config.Config
+	sources config.Sources
+	release func()       // releases the data directory
+	public  net.Listener // with --dev and port 0: open, to reserve the port
+	address net.Addr     // of the public listener, with --dev
+}
+
+// prepare reads and checks the configuration, and locks the data directory. The caller
+// closes what it returns, also after an error.
+func prepare(from Source) (p prepared, err error) {
+	if p.cfg, p.sources, err = from.Read(); err != nil {
+		return p, deployment.Unreadable(err)
+	}
+	if !from.Dev {
+		if err := checked(&p.cfg, p.sources, checkNamedFiles(p.cfg)...); err != nil {
+			return p, err
+		}
+	}
+	if err := deployment.MakeDataDirectory(p.cfg.Data); err != nil {
+		return p, err
+	}
+	p.release, err = sqlite.Lock(p.cfg.Data)
+	if errors.As(err, new(*sqlite.LockedError)) {
+		err = deployment.Hint(err, "stop it first, or give this one its own --data directory")
+	}
+	if err != nil || !from.Dev {
+		return p, err
+	}
+	if p.public, p.address, err = devAddress(p.cfg); err != nil {
+		return p, err
+	}
+	if err := prepareDev(&p.cfg, p.address); err != nil {
+		return p, err
+	}
+	return p, checked(&p.cfg, p.sources)
+}
+
+// close closes the socket, which a listener may have closed already, and releases the data
+// directory.
+func (p prepared) close() {
+	if p.public != nil {
+		p.public.Close()
+	}
+	if p.release != nil {
+		p.release()
+	}
+}
+
+// announce logs what an operator should know, and what is served where. With --dev, it makes
+// the demo and prints how to use it.
+func (n *node) announce(ctx context.Context, cfg config.Config, listeners []listener) (err error) {
 	n.warn(ctx) // stores the issuer, too
 	invitation := ""
 	if n.dev {
 		if invitation, err = n.makeDemo(ctx, cfg, listeners); err != nil {
-			return errors.Join(err, closeAll(listeners))
+			return err
 		}
 	}
-	log.Info("serving", "version", from.Version, "issuer", cfg.IssuerID(), "listen", listeners[0].Addr().String(),
+	n.log.Info("serving", "version", n.version, "issuer", cfg.IssuerID(), "listen", listeners[0].Addr().String(),
 		"management", listeners[1].Addr().String(), "admin", cfg.AdminListen(), "store", cfg.StoreName(), "data", cfg.Data)
 	if n.dev {
 		printDev(os.Stdout, cfg, *n.demo.Load(), invitation)
 	}
-	running.Go(func() {
-		n.reloadOn(background, hangups, load, stop)
-	})
-	notifyOrLog(log, stateReady, "serving "+cfg.IssuerID())
-	started = true
-	return runAndDrain(ctx, listeners, n.health, log)
+	return nil
 }
 
 // runAndDrain serves until ctx ends or a listener fails, and then waits for running
