@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-jose/go-jose/v4"
+
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
 	"github.com/mintage/mintage/internal/fetch"
@@ -272,18 +274,56 @@ func TestTC28_AZ71_OP20_NothingCrossesRealms(t *testing.T) {
 			}
 		}
 	}
-	// A cutoff of one realm ends no token of the others.
-	s.administer("POST", ofRealms["near"].admin+"/cutoffs", `{"subject":"alice"}`, 201)
-	for name, want := range map[string]bool{"api": true, "near": false, "far": true} {
-		_, answer, _ := s.send(ofRealms[name].endpoints+"/introspect", url.Values{"token": {all[name].access}, "client_id": {sharedID}, "client_secret": {all[name].secret}}, "")
-		if answer["active"] != want {
-			t.Errorf("after a cutoff of near, the access token of %s: %v", name, answer)
+	// A cutoff of one realm ends no token of the others, and only its own realm lists it.
+	for from := range all {
+		tokens := map[string]string{}
+		for name, i := range all {
+			code := s.administer("POST", ofRealms[name].admin+"/codes", `{"client_id":"`+sharedID+`","subject":"cut off in `+from+`","redirect_uri":"`+callback+`"}`, http.StatusCreated)
+			_, answer, _ := s.redeem(name, i, code["code"].(string))
+			tokens[name], _ = answer["access_token"].(string)
+		}
+		s.administer("POST", ofRealms[from].admin+"/cutoffs", `{"subject":"cut off in `+from+`"}`, 201)
+		for name, i := range all {
+			_, answer, _ := s.send(ofRealms[name].endpoints+"/introspect", url.Values{"token": {tokens[name]}, "client_id": {sharedID}, "client_secret": {i.secret}}, "")
+			if answer["active"] != (name != from) {
+				t.Errorf("after a cutoff of %s, the access token of %s: %v", from, name, answer)
+			}
+		}
+	}
+	for name := range all {
+		if of, cutoffs := s.revocations(name); of != ofRealms[name].endpoints || cutoffs != 1 {
+			t.Errorf("%s lists %d cutoffs of %s, want its own", name, cutoffs, of)
 		}
 	}
 	if list := s.administer("GET", "/admin/v1/realms", "", 200)["realms"].([]any); len(list) != 3 {
 		t.Errorf("realms: %v", list)
 	}
 	s.administer("GET", "/admin/v1/realms/unknown/clients", "", 404)
+}
+
+// revocations returns the issuer and the number of cutoffs of a realm's list.
+func (s *realms) revocations(realm string) (issuer string, cutoffs int) {
+	s.t.Helper()
+	resp, err := s.visit().Get(ofRealms[realm].endpoints + "/revocations")
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	var list struct {
+		Issuer  string           `json:"iss"`
+		Cutoffs map[string]int64 `json:"cutoffs"`
+	}
+	signed, err := jose.ParseSignedCompact(string(text), []jose.SignatureAlgorithm{jose.ES256, jose.EdDSA, jose.RS256})
+	if err == nil {
+		err = json.Unmarshal(signed.UnsafePayloadWithoutVerification(), &list)
+	}
+	if err != nil {
+		s.t.Fatalf("%s: %v: %d %s", realm, err, resp.StatusCode, text)
+	}
+	return list.Issuer, len(list.Cutoffs)
 }
 
 // The host, the path or the parameter realm selects the realm of a request, as in OpenAM.
@@ -494,24 +534,33 @@ func TestOP20_NoLoginCrossesRealms(t *testing.T) {
 	interactions := func(realm string) string {
 		return strings.TrimSuffix(ofRealms[realm].endpoints, "/"+realm) + "/interaction"
 	}
+	consented := map[string]bool{} // in which realms alice has consented
+	// signIn signs alice in, who consents where she has not, and returns her browser.
+	signIn := func(name string) visit {
+		b := s.visit()
+		_, _, id := b.open(ask(name, ""), nil)
+		_, location, id := b.open(interactions(name), url.Values{"id": {id}, "step": {"login"}, "username": {"alice"}, "password": {"correct horse battery of " + name}})
+		if (id == "") != consented[name] {
+			t.Fatalf("%s: a page of consent: %t", name, consented[name])
+		}
+		if !consented[name] {
+			consented[name] = true
+			_, location, _ = b.open(interactions(name), url.Values{"id": {id}, "step": {"consent"}, "decision": {"allow"}, "remember": {"yes"}})
+		}
+		if !strings.Contains(location, "code=") {
+			t.Fatalf("%s: the login leads to %q", name, location)
+		}
+		if _, location, _ := b.open(ask(name, "&prompt=none"), nil); !strings.Contains(location, "code=") {
+			t.Fatalf("%s: the session is of no use in its own realm: %q", name, location)
+		}
+		return b
+	}
 	signedIn, pending := map[string]visit{}, map[string]visit{}
 	ids := map[string]string{}
 	for name := range ofRealms {
 		s.register(name)
 		s.administer("POST", ofRealms[name].admin+"/users", `{"username":"alice","password":"correct horse battery of `+name+`"}`, http.StatusCreated)
-		b := s.visit()
-		_, _, id := b.open(ask(name, ""), nil)
-		_, _, id = b.open(interactions(name), url.Values{"id": {id}, "step": {"login"}, "username": {"alice"}, "password": {"correct horse battery of " + name}})
-		if id == "" {
-			t.Fatalf("%s: no page of consent", name)
-		}
-		if _, location, _ := b.open(interactions(name), url.Values{"id": {id}, "step": {"consent"}, "decision": {"allow"}, "remember": {"yes"}}); !strings.Contains(location, "code=") {
-			t.Fatalf("%s: the consent leads to %q", name, location)
-		}
-		if _, location, _ := b.open(ask(name, "&prompt=none"), nil); !strings.Contains(location, "code=") {
-			t.Fatalf("%s: the session is of no use in its own realm: %q", name, location)
-		}
-		signedIn[name] = b
+		signedIn[name] = signIn(name)
 		pending[name] = s.visit()
 		_, _, ids[name] = pending[name].open(ask(name, ""), nil)
 	}
@@ -556,10 +605,20 @@ func TestOP20_NoLoginCrossesRealms(t *testing.T) {
 			t.Errorf("alice has %d sessions in %s", n, name)
 		}
 	}
-	s.administer("POST", ofRealms["near"].admin+"/sessions/end", `{"subject":"alice"}`, 200)
-	for name, want := range map[string]string{"api": "code=", "near": "error=login_required", "far": "code="} {
-		if _, location, _ := signedIn[name].open(ask(name, "&prompt=none"), nil); !strings.Contains(location, want) {
-			t.Errorf("after the sessions of near have ended, %s: %s", name, location)
+	for from := range ofRealms {
+		for name := range ofRealms {
+			signedIn[name] = signIn(name)
+		}
+		s.administer("POST", ofRealms[from].admin+"/sessions/end", `{"subject":"alice"}`, 200)
+		consented[from] = false // it ends what alice has consented to, too
+		for name := range ofRealms {
+			want := "code="
+			if name == from {
+				want = "error=login_required"
+			}
+			if _, location, _ := signedIn[name].open(ask(name, "&prompt=none"), nil); !strings.Contains(location, want) {
+				t.Errorf("after the sessions of %s have ended, %s: %s", from, name, location)
+			}
 		}
 	}
 }
