@@ -46,9 +46,19 @@ func TestTranscripts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want, ways := string(text), waysOf(string(text))
+		want := string(text)
+		ways, err := waysOf(want)
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
 		if *update {
-			engines, ways = engines[:1], ways[:1] // update from one engine and way; a run without -update compares all
+			// One engine records all ways. A run without -update compares both engines.
+			t.Run(engines[0]+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				record(t, engines[0], ways, file, want)
+			})
+			continue
 		}
 		for _, engine := range engines {
 			for _, as := range ways {
@@ -61,21 +71,32 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-func compare(t *testing.T, engine string, as way, file, want string) {
+// transcribe runs a script in one way.
+func transcribe(t *testing.T, engine string, as way, script string) string {
 	w := newWorld(t, engine)
 	w.takeWay(as)
-	got := as.comparable(w.run(want))
-	if want = as.comparable(want); got == want {
-		return
+	return as.comparable(w.run(script))
+}
+
+func compare(t *testing.T, engine string, as way, file, recorded string) {
+	got, want := transcribe(t, engine, as, recorded), as.of(recorded)
+	if got != want {
+		t.Errorf("%s differs (- recorded, + now):\n%s\nIf the difference is wanted: a line in CHANGELOG.md, and go test -tags e2e ./internal/e2e/golden -update",
+			file, difference(want, got))
 	}
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+}
+
+// record writes the transcript of a script in several ways.
+func record(t *testing.T, engine string, ways []way, file, script string) {
+	transcripts := map[way]string{}
+	for _, as := range ways {
+		transcripts[as] = transcribe(t, engine, as, script)
+	}
+	if text := merge(ways, transcripts); text != script {
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		return
 	}
-	t.Errorf("%s differs (- recorded, + now):\n%s\nIf the difference is wanted: a line in CHANGELOG.md, and go test -tags e2e ./internal/e2e/golden -update",
-		file, difference(want, got))
 }
 
 // difference lists the lines that differ, each group of them below its step.

@@ -22,7 +22,7 @@ import (
 //	>                           the admin API at <admin>, "> management
 //	>                           GET /path" to the management listener
 //	> body
-//	@ also alone remote         has the script run in these ways too, see way
+//	@ ways socket alone: WHY    has the script run in fewer ways, see way
 //	@ start COMMAND             starts a server and waits until it is ready
 //	@ reload                    sends it SIGHUP and waits until it has reloaded
 //	@ stop                      stops it and prints its standard output and log
@@ -33,8 +33,9 @@ import (
 //
 // Output lines are indented: "  " and standard output, or the answer to a
 // request; "! " and standard error, or the log; "= " and an exit status that is
-// not 0. An input line may contain the names of values that an earlier output
-// line contains, such as <code-1>.
+// not 0. A line that only some ways have begins with them, as in "(alone remote)".
+// An input line may contain the names of values that an earlier output line
+// contains, such as <code-1>.
 func (w *world) run(script string) string {
 	lines := strings.Split(strings.TrimSuffix(script, "\n"), "\n")
 	var out strings.Builder
@@ -74,22 +75,27 @@ func (w *world) do(step []string) string {
 		for i, line := range step {
 			step[i] = w.names.expand(w.t, strings.TrimPrefix(strings.TrimPrefix(line, ">"), " "))
 		}
-		if strings.HasSuffix(step[0], "/audit/head") && w.server != nil {
-			w.awaitAudit()
+		w.serving(true)
+		answer := w.request(step)
+		// A server that has just started has no durable record yet.
+		for strings.HasSuffix(step[0], "/audit/head") && strings.Contains(answer, "503 Service Unavailable") {
+			answer = w.request(step)
 		}
-		return w.request(step)
+		return answer
 	}
 	verb, rest, _ := strings.Cut(w.names.expand(w.t, text[2:]), " ")
 	switch verb {
-	case "also":
+	case "ways":
 		return ""
 	case "start":
 		return w.start(rest)
 	case "reload":
+		w.serving(true)
 		return w.reload()
 	case "stop":
 		return w.stop()
 	case "kill":
+		w.serving(true)
 		w.awaitAudit()
 		w.must(w.server.Process.Kill())
 		w.server.Wait()
@@ -98,6 +104,7 @@ func (w *world) do(step []string) string {
 	case "audit":
 		return w.auditLog()
 	case "metrics":
+		w.serving(true)
 		return w.metrics(rest == "help")
 	case "jwt":
 		return w.jwt(rest)
@@ -111,6 +118,9 @@ func (w *world) shell(line string, hide func(string) string) string {
 	w.t.Helper()
 	if strings.Contains(line, "mintage ") {
 		w.serving(needsServer.MatchString(line))
+	}
+	if w.elsewhere(line) { // where the server's configuration is not
+		line = strings.ReplaceAll(line, " --config mintage.yaml", "")
 	}
 	cmd := exec.CommandContext(w.t.Context(), "sh", "-c", line)
 	cmd.Dir, cmd.Env = w.dir, w.environment(line)
