@@ -2,9 +2,13 @@ package store
 
 import (
 	"cmp"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/mintage/mintage/internal/grant"
+	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -29,6 +33,80 @@ func (e Entry) row() string {
 		return e.ID
 	}
 	return string(e.Kind) + " " + e.ID
+}
+
+// Changes are rows of the directory, which every node holds in memory.
+type Changes struct {
+	Version  int64 // of the directory; grows with each change
+	Clients  []Client
+	APIs     []API
+	Trusts   []Trust
+	Cutoffs  []Cutoff
+	Keys     []keys.Stored
+	Restores []grant.Restore
+}
+
+// add decodes an entry into the list of its kind. It ignores kinds of later
+// versions.
+func (ch *Changes) add(kind EntryKind, text string) error {
+	switch kind {
+	case EntryClient:
+		ch.Clients = append(ch.Clients, Client{})
+		c := &ch.Clients[len(ch.Clients)-1]
+		if err := decode(clientMembers, text, c, &c.Later, knownOfClient); err != nil {
+			return fmt.Errorf("decode client %q: %w", c.ID, err)
+		}
+	case EntryAPI:
+		ch.APIs = append(ch.APIs, API{})
+		a := &ch.APIs[len(ch.APIs)-1]
+		if err := decode(apiMembers, text, a, &a.Later, knownOfAPI); err != nil {
+			return fmt.Errorf("decode API %q: %w", a.ID, err)
+		}
+	case EntryTrust:
+		t, err := Entry{Kind: kind, Body: []byte(text)}.Trust()
+		ch.Trusts = append(ch.Trusts, t)
+		return err
+	}
+	return nil
+}
+
+// OfRealm returns a copy of ch without the rows of other realms.
+func (ch Changes) OfRealm(realm string) Changes {
+	ch.Clients = slices.DeleteFunc(slices.Clone(ch.Clients), func(c Client) bool { return c.Realm != realm })
+	ch.APIs = slices.DeleteFunc(slices.Clone(ch.APIs), func(a API) bool { return a.Realm != realm })
+	ch.Trusts = slices.DeleteFunc(slices.Clone(ch.Trusts), func(t Trust) bool { return t.Realm != realm })
+	ch.Cutoffs = slices.DeleteFunc(slices.Clone(ch.Cutoffs), func(c Cutoff) bool { return c.Realm != realm })
+	return ch
+}
+
+// LongestJWT returns the longest lifetime that a registration gives, or gave, to
+// id_tokens or access tokens; zero if none does. ch must hold all registrations.
+func (ch Changes) LongestJWT() (longest time.Duration) {
+	for _, c := range ch.Clients {
+		longest = max(longest, c.LongestIDTokens())
+	}
+	for _, api := range ch.APIs {
+		longest = max(longest, api.LongestLifetime.Duration())
+	}
+	return longest
+}
+
+// FindAPI returns the API of ch with an id, or nil if it is absent or deleted.
+func (ch Changes) FindAPI(id string) *API {
+	if a := ch.APIRow(id); a.Version != 0 && !a.Deleted {
+		return &a
+	}
+	return nil
+}
+
+// APIRow returns the row of an API's id, present or deleted; the zero API if
+// there is none.
+func (ch Changes) APIRow(id string) API {
+	i := slices.IndexFunc(ch.APIs, func(a API) bool { return oauth.CanonicalTarget(a.ID) == oauth.CanonicalTarget(id) })
+	if i < 0 {
+		return API{}
+	}
+	return ch.APIs[i]
 }
 
 // InRealm returns the key of a name that is unique in its realm: a client's id, an API's,

@@ -55,15 +55,6 @@ func (r *RealmStore) Changes(ctx context.Context, since int64) (Changes, error) 
 	return ch.OfRealm(r.Name), err
 }
 
-// OfRealm returns a copy of ch without the rows of other realms.
-func (ch Changes) OfRealm(realm string) Changes {
-	ch.Clients = slices.DeleteFunc(slices.Clone(ch.Clients), func(c Client) bool { return c.Realm != realm })
-	ch.APIs = slices.DeleteFunc(slices.Clone(ch.APIs), func(a API) bool { return a.Realm != realm })
-	ch.Trusts = slices.DeleteFunc(slices.Clone(ch.Trusts), func(t Trust) bool { return t.Realm != realm })
-	ch.Cutoffs = slices.DeleteFunc(slices.Clone(ch.Cutoffs), func(c Cutoff) bool { return c.Realm != realm })
-	return ch
-}
-
 // Client compares the realm: in the default realm, the id is the key itself (see InRealm),
 // and a caller could pass the key of another realm's client.
 func (r *RealmStore) Client(ctx context.Context, id string) (Client, error) {

@@ -4,10 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/mintage/mintage/internal/grant"
-	"github.com/mintage/mintage/internal/keys"
 	"github.com/mintage/mintage/internal/oauth"
 )
 
@@ -58,47 +56,6 @@ type GrantFilter struct {
 	Realm, Subject, ClientID string
 	After                    grant.ID
 	Limit                    int
-}
-
-// Changes are rows of the directory, which every node holds in memory.
-type Changes struct {
-	Version  int64 // of the directory; grows with each change
-	Clients  []Client
-	APIs     []API
-	Trusts   []Trust
-	Cutoffs  []Cutoff
-	Keys     []keys.Stored
-	Restores []grant.Restore
-}
-
-// LongestJWT returns the longest lifetime that a registration gives, or gave, to
-// id_tokens or access tokens; zero if none does. ch must hold all registrations.
-func (ch Changes) LongestJWT() (longest time.Duration) {
-	for _, c := range ch.Clients {
-		longest = max(longest, c.LongestIDTokens())
-	}
-	for _, api := range ch.APIs {
-		longest = max(longest, api.LongestLifetime.Duration())
-	}
-	return longest
-}
-
-// FindAPI returns the API of ch with an id, or nil if it is absent or deleted.
-func (ch Changes) FindAPI(id string) *API {
-	if a := ch.APIRow(id); a.Version != 0 && !a.Deleted {
-		return &a
-	}
-	return nil
-}
-
-// APIRow returns the row of an API's id, present or deleted; the zero API if
-// there is none.
-func (ch Changes) APIRow(id string) API {
-	i := slices.IndexFunc(ch.APIs, func(a API) bool { return oauth.CanonicalTarget(a.ID) == oauth.CanonicalTarget(id) })
-	if i < 0 {
-		return API{}
-	}
-	return ch.APIs[i]
 }
 
 // A Cutoff revokes everything that was authorized at or before an instant, for a

@@ -106,27 +106,3 @@ func (d Document) ClientRecord() (Client, error) {
 	c.Version, c.RecordedUntil = d.Version, d.ExpiresAt
 	return c, err
 }
-
-// add decodes an entry into the list of its kind. It ignores kinds of later
-// versions.
-func (ch *Changes) add(kind EntryKind, text string) error {
-	switch kind {
-	case EntryClient:
-		ch.Clients = append(ch.Clients, Client{})
-		c := &ch.Clients[len(ch.Clients)-1]
-		if err := decode(clientMembers, text, c, &c.Later, knownOfClient); err != nil {
-			return fmt.Errorf("decode client %q: %w", c.ID, err)
-		}
-	case EntryAPI:
-		ch.APIs = append(ch.APIs, API{})
-		a := &ch.APIs[len(ch.APIs)-1]
-		if err := decode(apiMembers, text, a, &a.Later, knownOfAPI); err != nil {
-			return fmt.Errorf("decode API %q: %w", a.ID, err)
-		}
-	case EntryTrust:
-		t, err := Entry{Kind: kind, Body: []byte(text)}.Trust()
-		ch.Trusts = append(ch.Trusts, t)
-		return err
-	}
-	return nil
-}
