@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -117,4 +118,69 @@ func (a *apis) find(realm, id string) *store.API {
 		return nil
 	}
 	return api
+}
+
+// HasAPIs reports whether an API of a realm is registered, or was.
+func (v *View) HasAPIs(realm string) bool { return v.LastAPI(realm) != 0 }
+
+// API returns a registered API by its id, as a client spells it (see
+// oauth.CanonicalTarget).
+func (v *View) API(realm, id string) (*store.API, bool) {
+	api := v.apis.find(realm, id)
+	return api, api != nil
+}
+
+// APIByNumber returns a registered API by its number.
+func (v *View) APIByNumber(realm string, number uint16) (*store.API, bool) {
+	api := v.apis.byNumber.get(apiNumber{realm, number})
+	return api, api != nil
+}
+
+// APIOfScope returns the registered API that has a scope.
+func (v *View) APIOfScope(realm, scope string) (*store.API, bool) {
+	api := v.apis.owner.get(apiName{realm, scope})
+	return api, api != nil
+}
+
+// APIs returns the registered APIs of a realm, sorted by id.
+func (v *View) APIs(realm string) []*store.API { return slices.Collect(v.APIsAfter(realm, "", "")) }
+
+// APIsAfter lists the registered APIs of a realm that follow an id, sorted by id. With a
+// lower-case text, it skips most APIs without the text in id or name; the caller must filter
+// the rest.
+func (v *View) APIsAfter(realm, id, text string) iter.Seq[*store.API] {
+	return apisOf(v.apis.sorted, realm, id, text)
+}
+
+// ScopeOf returns the scopes that a list of APIs allows (see store.ReadAllowedAPI).
+func (v *View) ScopeOf(realm string, list []string) oauth.Scope { return v.apis.scopeOf(realm, list) }
+
+// APIRow returns the row of an API's id, present or deleted; the zero API if there is
+// none.
+func (v *View) APIRow(realm, id string) (row store.API) {
+	if api := v.apis.byID.get(apiName{realm, oauth.CanonicalTarget(id)}); api != nil {
+		row = *api
+	}
+	return row
+}
+
+// LastAPI returns the highest number that an API of a realm has, or had.
+func (v *View) LastAPI(realm string) uint16 {
+	return v.apis.last[realm]
+}
+
+// LongestAccess returns the longest lifetime that access tokens have, or had for an API.
+// life is the deployment's lifetime.
+func (v *View) LongestAccess(life time.Duration) time.Duration {
+	return max(life, v.apis.longest)
+}
+
+// ShortestAccess returns the shortest lifetime that access tokens of a realm have. life is
+// the realm's own lifetime.
+func (v *View) ShortestAccess(realm string, life time.Duration) time.Duration {
+	from := func(api *store.API) int { return strings.Compare(api.Realm, realm) }
+	for api := range v.apis.timed.having("", from, func(api *store.API) bool { return api.Realm == realm }) {
+		return min(life, api.Lifetime(life)) // the first is the shortest
+	}
+	return life
 }

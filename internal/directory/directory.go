@@ -201,58 +201,6 @@ func (d *Directory) wait(ctx context.Context) error {
 
 func (d *Directory) done() { <-d.turn }
 
-// apply returns the view after changes. Its cost depends on the number of changes and not
-// on the size of the view: 100,000 clients make a change no slower.
-func (d *Directory) apply(old *View, ch store.Changes) (*View, error) {
-	v := *old
-	v.version = ch.Version
-	if len(ch.Keys) > 0 || v.Ring == nil && d.kek.Load() == nil {
-		changed := func(r keys.Stored) bool {
-			return slices.ContainsFunc(ch.Keys, func(c keys.Stored) bool { return c.ID == r.ID })
-		}
-		records := append(slices.DeleteFunc(slices.Clone(d.records), changed), ch.Keys...)
-		ring, err := d.openRing(records)
-		if err != nil {
-			return nil, err
-		}
-		d.records, v.Ring = records, ring
-	}
-	if v.Ring == nil {
-		return nil, errNoKeys
-	}
-	var done sync.WaitGroup
-	if len(ch.APIs) > 0 {
-		done.Go(func() { v.apis = old.apis.with(ch.APIs) })
-	}
-	if len(ch.Trusts) > 0 {
-		v.trusts = old.trusts.with(ch.Trusts)
-	}
-	if len(ch.Clients) > 0 {
-		v.clients = old.clients.with(ch.Clients, d.uses)
-	}
-	done.Wait()
-	if len(ch.Clients) > 0 || len(ch.APIs) > 0 {
-		v.scopes = sync.OnceValue(v.scopesOf)
-	}
-	if len(ch.Cutoffs) > 0 {
-		byName, sorted := v.cutoffs.change(), v.sortedCutoffs.change()
-		for _, c := range ch.Cutoffs {
-			byName.set(cutoffName{c.Realm, c.Subject, c.ClientID}, c.At)
-			sorted.insert(c)
-		}
-		v.cutoffs, v.sortedCutoffs = byName.table, sorted.order
-	}
-	v.restores = slices.Concat(old.restores, ch.Restores)
-	for _, r := range ch.Restores {
-		until := max(v.restore.Until, r.Until)
-		if r.At > v.restore.At {
-			v.restore = r
-		}
-		v.restore.Until = until
-	}
-	return &v, nil
-}
-
 // openRing unwraps records, unless there is no key-encryption key. It reads the
 // key-encryption key again if another process has replaced it.
 func (d *Directory) openRing(records []keys.Stored) (*keys.Ring, error) {

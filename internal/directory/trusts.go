@@ -2,8 +2,10 @@ package directory
 
 import (
 	"cmp"
+	"iter"
 	"strings"
 
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
 )
 
@@ -44,4 +46,47 @@ func (t *trusts) with(changed []store.Trust) *trusts {
 		}
 	}
 	return &trusts{byID.table, sorted.order, byIssuer.order}
+}
+
+// TrustRow returns the trust of an id, disabled or deleted ones included, or nil.
+func (v *View) TrustRow(realm, id string) *store.Trust {
+	return v.trusts.byID.get(trustName{realm, id})
+}
+
+// TrustOfToken returns the trust that the id of a workload's access token names, or nil.
+func (v *View) TrustOfToken(realm string, id grant.ID) *store.Trust {
+	return v.TrustRow(realm, store.TrustOf(id))
+}
+
+// Trust returns the trust of an issuer, a kind and a client, unless it was deleted.
+func (v *View) Trust(realm, issuer string, kind store.TrustKind, clientID string) (*store.Trust, bool) {
+	t := v.TrustRow(realm, store.TrustID(issuer, kind, clientID))
+	return t, t != nil && !t.Deleted
+}
+
+// TrustsAfter lists the trusts of a realm that follow an id, sorted by id.
+func (v *View) TrustsAfter(realm, id string) iter.Seq[*store.Trust] {
+	past := func(t *store.Trust) int {
+		return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.ID, id), -1)
+	}
+	return v.trusts.sorted.having("", past, func(t *store.Trust) bool { return t.Realm == realm })
+}
+
+// TrustsOf lists the trusts of a realm in an issuer.
+func (v *View) TrustsOf(realm, issuer string) iter.Seq[*store.Trust] {
+	from := func(t *store.Trust) int {
+		return cmp.Or(strings.Compare(t.Realm, realm), strings.Compare(t.Issuer, issuer))
+	}
+	return v.trusts.byIssuer.having("", from, func(t *store.Trust) bool { return t.Realm == realm && t.Issuer == issuer })
+}
+
+// EndedTrusts lists the trusts of a realm that were disabled or deleted.
+func (v *View) EndedTrusts(realm string) iter.Seq[*store.Trust] {
+	return func(yield func(*store.Trust) bool) {
+		for name, t := range v.trusts.byID.all {
+			if name.realm == realm && (t.Disabled || t.Deleted) && !yield(t) {
+				return
+			}
+		}
+	}
 }
