@@ -229,12 +229,12 @@ func TestAFailedAttemptIsAnnounced(t *testing.T) {
 		focus  string
 		says   string
 	}{
-		{pages.Login{Username: "alice", Wrong: true}, []string{"username", "password"}, "password", "not correct"},
-		{pages.Login{Wrong: true}, []string{"username", "password"}, "username", "not correct"},
-		{pages.Login{Username: "alice", Wrong: true, Throttled: true, RetryMinutes: 5}, []string{"username", "password"}, "password", "wait 5 minutes"},
-		{pages.Login{Throttled: true, RetryMinutes: 1}, []string{"username", "password"}, "username", "wait one minute"},
-		{pages.SecondFactor{Wrong: true}, []string{"code"}, "code", "not correct"},
-		{pages.SecondFactor{Throttled: true}, []string{"code"}, "code", "wait a while"},
+		{pages.Login{Username: "alice", Attempt: pages.Attempt{Wrong: true}}, []string{"username", "password"}, "password", "not correct"},
+		{pages.Login{Attempt: pages.Attempt{Wrong: true}}, []string{"username", "password"}, "username", "not correct"},
+		{pages.Login{Username: "alice", Attempt: pages.Attempt{Wrong: true, Throttled: true, RetryMinutes: 5}}, []string{"username", "password"}, "password", "wait 5 minutes"},
+		{pages.Login{Attempt: pages.Attempt{Throttled: true, RetryMinutes: 1}}, []string{"username", "password"}, "username", "wait one minute"},
+		{pages.SecondFactor{Attempt: pages.Attempt{Wrong: true}}, []string{"code"}, "code", "not correct"},
+		{pages.SecondFactor{Attempt: pages.Attempt{Throttled: true}}, []string{"code"}, "code", "wait a while"},
 	} {
 		root := render(t, s, "en", c.page)
 		alert := byID(root, "error")

@@ -130,18 +130,12 @@ func nameOf(page any) string {
 // title returns the title of the page. If a form is shown again because of an error, its
 // title begins with the error, for screen readers.
 func (l *localized) title(page any) string {
-	key, failed := nameOf(page), false
+	key := nameOf(page)
 	switch v := page.(type) {
-	case Login:
-		failed = v.Wrong || v.Throttled
-	case SecondFactor:
-		failed = v.Wrong || v.Throttled
 	case Consent:
 		if v.Again() {
 			key += "_again"
 		}
-	case DeviceCode:
-		failed = v.Wrong
 	case DeviceDone:
 		if v.Denied {
 			key = "denied"
@@ -154,7 +148,7 @@ func (l *localized) title(page any) string {
 		key = string(v.Key)
 	}
 	title := l.texts[key+".title"]
-	if failed {
+	if form, ok := page.(interface{ failed() bool }); ok && form.failed() {
 		title = strings.ReplaceAll(l.texts["error_title"], "{title}", title)
 	}
 	return title

@@ -5,28 +5,33 @@ import "time"
 // The views below are the arguments of Render. Their strings may contain anything: Render
 // escapes and isolates them. An empty string means unknown.
 
+// An Attempt says why a form of the login is shown again.
+type Attempt struct {
+	Wrong bool // the last attempt failed
+	// Throttled means that too many attempts failed. RetryMinutes is the time until the next
+	// attempt is possible (0: unknown).
+	Throttled    bool
+	RetryMinutes int
+}
+
+func (a Attempt) failed() bool { return a.Wrong || a.Throttled }
+
 // Login is the form for username and password.
 type Login struct {
 	Interaction string // its id
 	Client      string // the client's name; empty without a client
 	Host        string // of the redirect URI
 	Username    string // value of the field: login_hint, or what was typed
-	Wrong       bool   // the last attempt failed
-	// Throttled means that too many attempts failed. RetryMinutes is the time until the next
-	// attempt is possible (0: unknown).
-	Throttled    bool
-	RetryMinutes int
-	Cancel       bool // offer to go back to the client
+	Cancel      bool   // offer to go back to the client
+	Attempt
 }
 
 // SecondFactor is the form for the code of the authenticator app.
 type SecondFactor struct {
-	Interaction  string
-	Client       string
-	Wrong        bool
-	Throttled    bool
-	RetryMinutes int
-	Cancel       bool
+	Interaction string
+	Client      string
+	Cancel      bool
+	Attempt
 }
 
 // Account is the choice of the account to continue with (prompt=select_account).
@@ -79,6 +84,8 @@ type Beyond struct {
 type DeviceCode struct {
 	Wrong bool // no device waits for the code that was entered
 }
+
+func (d DeviceCode) failed() bool { return d.Wrong }
 
 // Device is the question whether a device that shows a code may act for the user.
 type Device struct {

@@ -31,23 +31,21 @@ var steps = map[login.Step]step{
 // shown is what a page shows in addition to its stage. After a wrong or a throttled
 // attempt, a page shows its form again.
 type shown struct {
-	client           string
-	username         string
-	wrong, throttled bool
-	minutes          int // until the next try, if throttled
+	client, username string
+	pages.Attempt
 }
 
 func loginPage(_ *endpoints, st login.Stage, f shown) any {
 	it := st.Interaction
 	return pages.Login{
 		Interaction: it.ID, Client: f.client, Host: oauth.Host(it.Request.RedirectURI), Username: f.username,
-		Wrong: f.wrong, Throttled: f.throttled, RetryMinutes: f.minutes, Cancel: !it.OfAccount(),
+		Cancel: !it.OfAccount(), Attempt: f.Attempt,
 	}
 }
 
 func secondFactorPage(_ *endpoints, st login.Stage, f shown) any {
 	it := st.Interaction
-	return pages.SecondFactor{Interaction: it.ID, Client: f.client, Wrong: f.wrong, Throttled: f.throttled, RetryMinutes: f.minutes, Cancel: !it.OfAccount()}
+	return pages.SecondFactor{Interaction: it.ID, Client: f.client, Cancel: !it.OfAccount(), Attempt: f.Attempt}
 }
 
 func accountPage(_ *endpoints, st login.Stage, f shown) any {
@@ -129,9 +127,9 @@ func (s *endpoints) attempt(r *http.Request, x *exchange) account.Visitor {
 // other error as it is.
 func (s *endpoints) wrong(ctx context.Context, x *exchange, st login.Stage, err error) error {
 	var throttled *account.Throttled
-	status, again := http.StatusUnprocessableEntity, shown{wrong: true}
+	status, again := http.StatusUnprocessableEntity, shown{Attempt: pages.Attempt{Wrong: true}}
 	if errors.As(err, &throttled) {
-		status, again = http.StatusTooManyRequests, shown{throttled: true, minutes: int(math.Ceil(throttled.RetryAfter.Minutes()))}
+		status, again.Attempt = http.StatusTooManyRequests, pages.Attempt{Throttled: true, RetryMinutes: int(math.Ceil(throttled.RetryAfter.Minutes()))}
 	} else if !errors.Is(err, account.ErrWrong) {
 		return err
 	}

@@ -31,7 +31,7 @@ func samples() []pages.Sample {
 	address := strings.Repeat("long-", 10) + "name.print.example"
 	scopes := []pages.Scope{{Name: strings.Repeat("photos:read:", 12)}, {Name: "x", Text: long, New: true}}
 	return append(pages.Samples(),
-		pages.Sample{Name: "long-login", Page: pages.Login{Interaction: "1", Client: long, Host: address, Username: long, Wrong: true, Cancel: true}},
+		pages.Sample{Name: "long-login", Page: pages.Login{Interaction: "1", Client: long, Host: address, Username: long, Cancel: true, Attempt: pages.Attempt{Wrong: true}}},
 		pages.Sample{Name: "long-account", Page: pages.Account{Interaction: "1", Client: long, Name: long, Username: long}},
 		pages.Sample{Name: "long-consent", Page: pages.Consent{Interaction: "1", Client: long, Host: address, Name: long, Scopes: scopes, Known: scopes, Remember: true}},
 		pages.Sample{Name: "long-connections", Page: pages.Connections{Name: long, Done: long, Items: []pages.Connection{{ClientID: "1", Client: long, Scopes: scopes}}}},
