@@ -12,6 +12,7 @@ import (
 	"maps"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -188,6 +189,29 @@ func (b brand) check(assets map[string]asset) error {
 	for _, at := range regexp.MustCompile(cssURL).FindAllSubmatchIndex(css, -1) {
 		if name := string(css[at[2]:at[3]]); assets[name].body == nil {
 			return fmt.Errorf("brand.css:%d: url(%s): it must be the name of an image in this directory", line(css, at[0]), name)
+		}
+	}
+	return nil
+}
+
+// rehearse renders every sample in every locale, and checks that the forms of the
+// operator's pages have all their fields.
+func (s *Set) rehearse(b brand) error {
+	if err := b.check(s.assets); err != nil {
+		return err
+	}
+	for _, locale := range slices.Sorted(maps.Keys(s.locales)) {
+		for _, sample := range Samples() {
+			page, err := s.Render(locale, sample.Page)
+			if err != nil {
+				return fmt.Errorf("page %s (%s): %w", sample.Name, locale, err)
+			}
+			name := nameOf(sample.Page)
+			for _, field := range fields[name] {
+				if !regexp.MustCompile(`\sname=["']?` + field + `\b`).Match(page) {
+					return fmt.Errorf("%s.html: its form has no field named %q", name, field)
+				}
+			}
 		}
 	}
 	return nil
