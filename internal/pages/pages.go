@@ -71,13 +71,13 @@ func New(opt Options) (*Set, error) {
 	if opt.Brand != nil {
 		assets, style = brand.collectAssets()
 	}
+	all, err := builtInTexts()
+	if err != nil {
+		return nil, err
+	}
 	s := &Set{locale: opt.Locale, locales: map[string]*localized{}, assets: assets}
 	for _, locale := range Locales {
-		all, err := builtInTexts[locale]()
-		if err != nil {
-			return nil, err
-		}
-		l := &localized{locale: locale, name: opt.Name, texts: all}
+		l := &localized{locale: locale, name: opt.Name, texts: all[locale]}
 		l.templates = sync.OnceValues(func() (*template.Template, error) {
 			return parse(brand, l.functions(opt, assets, style))
 		})

@@ -1,6 +1,7 @@
 package pages
 
 import (
+	"bytes"
 	"cmp"
 	"embed"
 	"fmt"
@@ -22,36 +23,34 @@ var textFiles embed.FS
 // texts are the texts of the pages in one locale, by key.
 type texts map[string]string
 
-// builtInTexts reads the texts of each locale once, for all sets of pages.
-var builtInTexts = func() map[string]func() (texts, error) {
-	all := map[string]func() (texts, error){}
-	for _, locale := range Locales {
-		all[locale] = sync.OnceValues(func() (texts, error) { return readTexts(locale) })
-	}
-	return all
-}()
-
-func readTexts(locale string) (texts, error) {
-	name := "texts/" + locale + ".yaml"
-	f, err := textFiles.Open(name)
+// builtInTexts reads the texts by locale once, for all sets of pages. Their files have the
+// form of those of scopes.
+var builtInTexts = sync.OnceValues(func() (map[string]texts, error) {
+	files, err := textFiles.ReadDir("texts")
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close()
-	root, err := readMapping(f)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+	all := map[string]texts{}
+	for _, locale := range Locales {
+		all[locale] = texts{}
 	}
-	all := texts{}
-	for _, m := range root {
-		text, err := m.text()
+	for _, f := range files {
+		file, err := textFiles.ReadFile("texts/" + f.Name())
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
+			return nil, err
 		}
-		all[m.key] = text
+		byKey, err := ReadScopes(bytes.NewReader(file))
+		if err != nil {
+			return nil, fmt.Errorf("texts/%s: %w", f.Name(), err)
+		}
+		for key, byLocale := range byKey {
+			for locale, text := range byLocale {
+				all[locale][key] = text
+			}
+		}
 	}
 	return all, nil
-}
+})
 
 // replacedTexts maps the keys of former built-in texts to the texts that replace them. Templates
 // of operators may still refer to the former keys.
