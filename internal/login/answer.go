@@ -73,6 +73,21 @@ var (
 	ErrRejected = errors.New("login rejected")
 )
 
+// A Step is what an interaction asks for next.
+type Step string
+
+const (
+	StepLogin        Step = "login"
+	StepSecondFactor Step = "second_factor"
+	StepAccount      Step = "account" // which user it is to be
+	StepConsent      Step = "consent"
+	StepAnswered     Step = "answered"
+	StepMoved        Step = "moved" // begun again, as Next
+
+	// StepReadConsents is no step of a user: the caller must give Next the consents.
+	StepReadConsents Step = "read consents"
+)
+
 // A step is what an interaction can ask its user for.
 type step struct {
 	// take processes the form of the step, if the step is the present one.

@@ -13,21 +13,6 @@ import (
 	"github.com/mintage/mintage/internal/store"
 )
 
-// A Step is what an interaction asks for next.
-type Step string
-
-const (
-	StepLogin        Step = "login"
-	StepSecondFactor Step = "second_factor"
-	StepAccount      Step = "account" // which user it is to be
-	StepConsent      Step = "consent"
-	StepAnswered     Step = "answered"
-	StepMoved        Step = "moved" // begun again, as Next
-
-	// StepReadConsents is no step of a user: the caller must give Next the consents.
-	StepReadConsents Step = "read consents"
-)
-
 // An Interaction is what a user is asked because of one request of a client,
 // or because of the account pages, which have no client. It is stored sealed,
 // and it belongs to the browser that began it.
