@@ -106,7 +106,7 @@ var families = []Family{
 		"Replayed codes and refresh tokens; each ended its grant.",
 		"Ever: each is a thief, or a client that keeps old tokens. The audit log has the client and its address."},
 	{proofs, Counter, []string{"result"},
-		"Proofs of keys (DPoP): accepted, invalid, replayed on this node, or without the nonce that authorization.dpop_nonce demands.",
+		"Proofs of keys (DPoP): accepted, invalid, replayed, or without the nonce that authorization.dpop_nonce demands. A node knows what others have seen only with such nonces.",
 		"Replayed ones: somebody has recorded requests of a client. Many invalid ones: a client whose clock or address is wrong; the log names the rule."},
 	{storeBehind, Counter, nil,
 		"Authentic tokens that the store has no record of, answered 503: commits were lost.",
