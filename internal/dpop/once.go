@@ -23,8 +23,7 @@ const (
 // section 11.1). It is in the memory of one node. If there are more than 200,000 proofs in
 // two minutes, it forgets the oldest first. Server nonces limit replays of a proof that it
 // has forgotten. It also remembers the keys in the headers, so that reading the next proof
-// of a client costs less. The zero value is ready; it is
-// safe for concurrent use.
+// of a client costs less. The zero value is ready; it is safe for concurrent use.
 type Seen struct {
 	mu               sync.Mutex
 	began            time.Time
