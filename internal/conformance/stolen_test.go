@@ -16,6 +16,7 @@ import (
 
 	"github.com/mintage/mintage/internal/client"
 	"github.com/mintage/mintage/internal/config"
+	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/oauth"
 	"github.com/mintage/mintage/internal/overload"
 	"github.com/mintage/mintage/internal/server"
@@ -184,6 +185,24 @@ func TestAProofThatCannotBeRecordedIsNotAccepted(t *testing.T) {
 				t.Errorf("%s, %s, with a new proof: %d %s", what, uri, a.status, a.body)
 			}
 		}
+	}
+}
+
+// The record of a proof outlives the proof, even if its iat is as far ahead as can be, and a
+// node sweeps whose clock is ahead of the other by the largest max_skew.
+func TestTheRecordOfAProofOutlivesTheProof(t *testing.T) {
+	d, b := signedIn(t, withNonces(true), alone)
+	v := d.robbed(b, store.AuthNone)
+	ahead := v.key.Proof("POST", tokenURL, "", d.now().Add(59*time.Second), testkit.WithNonce(d.server.Proofs.Nonces.At(d.now().Add(time.Minute))))
+	pair := d.mustIssue(d.withProofs(v.c.refresh(v.refresh), ahead))
+	d.step(119 * time.Second)
+	if _, _, err := d.sqlite.Sweep(t.Context(), store.SweptDocuments, "", grant.At(d.now().Add(10*time.Second)), 1000); err != nil {
+		t.Fatal(err)
+	}
+	r := newRequest(v.c.refresh(pair.RefreshToken))
+	r.header = append(r.header, "DPoP: "+ahead)
+	if a := d.another()(r); a.Error != string(oauth.InvalidDPoPProof) {
+		t.Errorf("two minutes later, at another node: %s", a)
 	}
 }
 
