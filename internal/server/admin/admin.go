@@ -370,6 +370,9 @@ func (a *API) record(x *call, p *Problem) {
 	switch {
 	case p.Status >= 500:
 		level, message = slog.LevelError, "admin request failed"
+		if x.Context().Err() != nil { // the caller has gone, which is no outage of the store
+			level = slog.LevelInfo
+		}
 	case p.Status == http.StatusUnauthorized:
 		level = slog.LevelWarn
 	case x.isCommand(): // its user has seen why

@@ -135,6 +135,25 @@ func TestACallerWhoGivesUpItsTurnIsNoOutage(t *testing.T) {
 	}
 }
 
+// A caller who goes away during an operation of the store, such as a command that is killed,
+// is no outage of the store.
+func TestACallerWhoGoesAwayIsNoOutage(t *testing.T) {
+	a := newAdminAPI(t)
+	a.api.Outage = &store.Outage{Log: slog.New(slog.NewJSONHandler(&a.log, nil))}
+	for method, path := range map[storetest.Method]string{storetest.Events: "/events?subject=alice", storetest.Documents: "/users"} {
+		a.faulty.Inject(method, 1, func(ctx context.Context, do func() error) error {
+			return store.Unavailable(storetest.Hangs(ctx, do))
+		})
+		ctx, goAway := context.WithCancel(t.Context())
+		goAway()
+		r := httptest.NewRequestWithContext(ctx, "GET", "/admin/v1"+path, nil)
+		r.Header.Set("Authorization", "Bearer "+adminToken)
+		if w, line := a.send(t, r); w.Code != 503 || line.Level != "INFO" || line.Message != "admin request failed" {
+			t.Errorf("%s: %d %s, logged %+v", path, w.Code, w.Body, line)
+		}
+	}
+}
+
 // A page that begins after a resource which was deleted meanwhile is not an error: the
 // reader has that key from the page before.
 func TestAPageContinuesAfterADeletedItem(t *testing.T) {
