@@ -181,7 +181,7 @@ func (a *anchoring) compare(ctx context.Context, head audit.Head, was *deploymen
 			return err
 		}
 		for _, k := range known {
-			if k.Of(a.dir) {
+			if k.Of(a.dir) && k.Chain != head.Chain { // that of this chain may be stored meanwhile
 				a.log.Error("a new audit log begins, and the one that an anchor in the store names is missing; see: mintage audit verify", "chain", k.Chain, "records", k.Seq, "until", show.Instant(k.At))
 			}
 		}

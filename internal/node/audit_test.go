@@ -124,6 +124,38 @@ func TestAShutdownIsNoOutage(t *testing.T) {
 	}
 }
 
+// overtaken is a store that commits an earlier write after the first read.
+type overtaken struct {
+	store.Store
+	earlier func()
+}
+
+func (o *overtaken) Document(ctx context.Context, key store.DocumentKey) (store.Document, error) {
+	d, err := o.Store.Document(ctx, key)
+	if earlier := o.earlier; earlier != nil {
+		o.earlier = nil
+		earlier()
+	}
+	return d, err
+}
+
+// A shutdown interrupts the storing of the first anchor, which the database commits while
+// the anchor is stored again. That anchor belongs to the same audit log, which is not missing.
+func TestAnInterruptedAnchorIsNotThatOfAMissingAuditLog(t *testing.T) {
+	cfg, st := storeAndAudit(t)
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	auditLog := ended(t, cfg, log, 1)
+	interrupted := newAnchoring(cfg, st, nil, log)
+	interrupted.auditLog = auditLog
+	a := newAnchoring(cfg, &overtaken{st, func() { interrupted.put(t.Context()) }}, nil, log)
+	a.auditLog = auditLog
+	a.put(t.Context())
+	if noted, err := deployment.Anchors(t.Context(), st); err != nil || len(noted) != 1 || out.Len() > 0 {
+		t.Errorf("%+v, %v, logged %s", noted, err, &out)
+	}
+}
+
 // breaking is a store that fails during a write, with unknown outcome.
 type breaking struct {
 	store.Store
