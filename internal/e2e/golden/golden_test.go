@@ -16,7 +16,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -28,7 +30,14 @@ var (
 	database *pgtest.Server
 )
 
-func TestMain(m *testing.M) { os.Exit(pgtest.Main(m, &database)) }
+func TestMain(m *testing.M) {
+	// Scripts wait for processes more than they compute: two on a core use it. The command
+	// line can name another number.
+	if err := flag.Set("test.parallel", strconv.Itoa(2*runtime.GOMAXPROCS(0))); err != nil {
+		panic(err)
+	}
+	os.Exit(pgtest.Main(m, &database))
+}
 
 func TestTranscripts(t *testing.T) {
 	files, err := filepath.Glob("testdata/*/*.txt")
