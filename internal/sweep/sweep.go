@@ -14,10 +14,12 @@ import (
 
 // The sweep scans each table in slices that take about a millisecond, and pauses
 // between them: it scans a million rows in under four minutes, at less than a hundredth
-// of a core.
+// of a core. Its pauses are shorter where most rows have expired: 5,000 rows a second
+// would be fewer than busy clients can write.
 const (
 	sweepSlice = 500
 	sweepPause = 100 * time.Millisecond
+	sweepHurry = sweepPause / 10
 	sliceTime  = 10 * time.Second // a store that hangs does not end the sweep
 	sweepRest  = time.Minute      // after the end of a table, and after a fault
 	// A machine may start with a wrong clock, and deleting a live row ends its tokens. The
@@ -95,7 +97,9 @@ func (s *Sweeper) advance(ctx context.Context, w *walk) {
 	deleted, end, err := w.slice(try)
 	cancel()
 	w.total += deleted
-	w.wait = sweepPause
+	if w.wait = sweepPause; deleted > sweepSlice/2 {
+		w.wait = sweepHurry
+	}
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:

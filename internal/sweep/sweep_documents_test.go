@@ -81,7 +81,7 @@ func TestExpiredSessionsGoAMinuteAfterTheStartAndGrantsAreLeftToSettle(t *testin
 			wait  time.Duration
 			calls int
 		}{
-			{documentSettle - time.Millisecond, 0}, {time.Millisecond, 1}, {100 * time.Millisecond, 1}, {100 * time.Millisecond, 1},
+			{documentSettle - time.Millisecond, 0}, {time.Millisecond, 1}, {10 * time.Millisecond, 1}, {10 * time.Millisecond, 1},
 			{59 * time.Second, 0}, {time.Second, 1}, // and again from the beginning
 			{59 * time.Second, 0}, {time.Second, 1},
 		} {

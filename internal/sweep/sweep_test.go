@@ -88,7 +88,7 @@ func TestTheSweepWalksInSlicesAndRestsAMinuteAtTheEnd(t *testing.T) {
 			wait  time.Duration
 			calls int
 		}{
-			{time.Millisecond, 1}, {100 * time.Millisecond, 1}, {100 * time.Millisecond, 1}, // three slices
+			{time.Millisecond, 1}, {10 * time.Millisecond, 1}, {10 * time.Millisecond, 1}, // three slices
 			{59 * time.Second, 0}, {time.Second, 1}, // and again from the beginning
 			{59 * time.Second, 0}, {time.Second, 1},
 		} {
@@ -103,6 +103,33 @@ func TestTheSweepWalksInSlicesAndRestsAMinuteAtTheEnd(t *testing.T) {
 		}
 		if n := s.Logged.Count("expired grants removed"); n != 1 {
 			t.Errorf("logged %d times, want once: the later walks removed nothing", n)
+		}
+	})
+}
+
+// Where no more than half of the rows have expired, the pauses are longer.
+func TestTheSweepTakesItsTimeOverRowsThatAreAlive(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s, _, stop := sweeping(t, slice, func(s *service) {
+			alive := s.Row(s.Login().GrantID)
+			for n := range slice {
+				alive.ID[0], alive.ID[1] = byte(n>>8), byte(n)
+				if err := s.Engine.CreateGrant(t.Context(), alive); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		defer stop()
+		for _, step := range []struct {
+			wait  time.Duration
+			calls int
+		}{{time.Millisecond, 1}, {98 * time.Millisecond, 0}, {time.Millisecond, 1}} {
+			time.Sleep(step.wait)
+			synctest.Wait()
+			if n := s.Faulty.Calls()[storetest.SweepGrants]; n != step.calls {
+				t.Errorf("%d slices after %s, want %d", n, step.wait, step.calls)
+			}
 		}
 	})
 }
