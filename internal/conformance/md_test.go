@@ -157,17 +157,6 @@ func TestMD04_NothingInADocumentComesFromTheRequest(t *testing.T) {
 	}
 }
 
-// asBy sends a request about a token with one of the authentication methods.
-func (d *deployment) asBy(c oauthClient, method, path string, form url.Values) answer {
-	d.t.Helper()
-	r := newRequest(c.identify(maps.Clone(form)))
-	r.target = path
-	if method == "client_secret_basic" {
-		r.basic(c.ID, c.secret)
-	}
-	return d.send(r)
-}
-
 // Some clients fail without scopes_supported. It lists a scope as long as an enabled
 // client may request it.
 func TestMD14_TheScopesAreThoseThatClientsMayAskFor(t *testing.T) {
@@ -197,39 +186,49 @@ func TestMD14_TheScopesAreThoseThatClientsMayAskFor(t *testing.T) {
 func TestMD05_MD10_MD15_EveryWayToAuthenticateIsNamedAndWorks(t *testing.T) {
 	d := start(t)
 	m := d.metadata()
-	byMethod := map[string]oauthClient{
-		"client_secret_basic": d.client(client.Registration{Settings: store.Settings{Auth: store.AuthBasic}}),
-		"client_secret_post":  d.client(client.Registration{Settings: store.Settings{Auth: store.AuthPost}}),
-		"none":                d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone, NoPKCE: true}}),
+	type way struct {
+		oauthClient
+		prove func(*request) // adds the client's credentials
 	}
-	for name, want := range map[string][]string{
-		"token_endpoint_auth_methods_supported":         {"client_secret_basic", "client_secret_post", "private_key_jwt", "none"},
-		"introspection_endpoint_auth_methods_supported": {"client_secret_basic", "client_secret_post", "private_key_jwt"},
-		"revocation_endpoint_auth_methods_supported":    {"client_secret_basic", "client_secret_post", "private_key_jwt", "none"},
+	inForm := func(c oauthClient) way { return way{c, func(r *request) { c.identify(r.form) }} }
+	basic, signing := d.client(client.Registration{Settings: store.Settings{Auth: store.AuthBasic}}), d.assertingClient(nil)
+	ways := map[string]way{
+		"client_secret_basic": {basic, func(r *request) { r.basic(basic.ID, basic.secret) }},
+		"client_secret_post":  inForm(d.client(client.Registration{Settings: store.Settings{Auth: store.AuthPost}})),
+		"private_key_jwt":     {signing.oauthClient, func(r *request) { r.form = signing.with(signing.assert(nil), r.form) }},
+		"none":                inForm(d.client(client.Registration{Settings: store.Settings{Auth: store.AuthNone, NoPKCE: true}})),
+	}
+	all := slices.Sorted(maps.Keys(ways))
+	confidential := slices.DeleteFunc(slices.Clone(all), func(method string) bool { return method == "none" })
+	for endpoint, methods := range map[string][]string{"token": all, "introspection": confidential, "revocation": all} {
+		if got := slices.Sorted(slices.Values(list(t, m, endpoint+"_endpoint_auth_methods_supported"))); !slices.Equal(got, methods) {
+			t.Errorf("%s: %q, want %q", endpoint, got, methods)
+		}
 		// RFC 8414 section 2 requires this member with private_key_jwt.
-		"token_endpoint_auth_signing_alg_values_supported":         assertionAlgorithms,
-		"introspection_endpoint_auth_signing_alg_values_supported": assertionAlgorithms,
-		"revocation_endpoint_auth_signing_alg_values_supported":    assertionAlgorithms,
-	} {
-		if got := list(t, m, name); !slices.Equal(got, want) {
-			t.Errorf("%s: %q, want %q", name, got, want)
+		if got := list(t, m, endpoint+"_endpoint_auth_signing_alg_values_supported"); !slices.Equal(got, assertionAlgorithms) {
+			t.Errorf("%s: algorithms %q, want %q", endpoint, got, assertionAlgorithms)
 		}
 	}
 	token, introspection, revocation := d.at("token_endpoint"), d.at("introspection_endpoint"), d.at("revocation_endpoint")
-	for method, c := range byMethod {
-		form := url.Values{"grant_type": {"authorization_code"}, "code": {d.challengedCode(c)}, "redirect_uri": {redirect}, "code_verifier": {verifier}}
-		pair := d.mustIssue(d.asBy(c, method, token, form))
+	for method, w := range ways {
+		send := func(path string, form url.Values) answer {
+			r := newRequest(form)
+			r.target = path
+			w.prove(r)
+			return d.send(r)
+		}
+		pair := d.mustIssue(send(token, url.Values{"grant_type": {"authorization_code"}, "code": {d.challengedCode(w.oauthClient)}, "redirect_uri": {redirect}, "code_verifier": {verifier}}))
 		about := url.Values{"token": {pair.RefreshToken}}
-		asked := d.asBy(c, method, introspection, about)
+		asked := send(introspection, about)
 		if method == "none" {
 			want(t, asked, 400, "invalid_client")
 		} else if asked.status != 200 || !strings.HasPrefix(asked.body, `{"active":true,`) {
 			t.Errorf("introspection by %s: %v", method, asked)
 		}
-		if a := d.asBy(c, method, revocation, about); a.status != 200 {
+		if a := send(revocation, about); a.status != 200 {
 			t.Errorf("revocation by %s: %v", method, a)
 		}
-		want(t, d.asBy(c, method, token, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {pair.RefreshToken}}), 400, "invalid_grant")
+		want(t, send(token, url.Values{"grant_type": {"refresh_token"}, "refresh_token": {pair.RefreshToken}}), 400, "invalid_grant")
 	}
 }
 
