@@ -130,23 +130,31 @@ func read[T any](t testing.TB, body string) (v T) {
 	return v
 }
 
-// documents returns the published documents, each with its media type and its max-age in
-// seconds.
+// documents returns the paths of all published documents, each with its media type and its
+// max-age in seconds.
 func (p *publicSide) documents() map[string][2]string {
 	p.t.Helper()
 	list, err := p.kit.Signer().PublicKeys()
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	return map[string][2]string{
-		"/oauth2/jwks":                                       {"application/json", "600"},
-		"/oauth2/connect/jwk_uri":                            {"application/json", "600"},
-		"/oauth2/jwks/" + list[0].KeyID + ".pem":             {"application/x-pem-file", "600"},
-		"/oauth2/.well-known/openid-configuration":           {"application/json", "300"},
-		"/.well-known/oauth-authorization-server/oauth2/api": {"application/json", "300"},
-		"/oauth2/revocations":                                {"application/jwt", "5"},
-		"/openapi.json":                                      {"application/json", "300"},
+	all := map[string][2]string{}
+	for path, rt := range p.Patterns() {
+		if path = strings.Replace(path, "{file}", list[0].KeyID+".pem", 1); !rt.Public {
+			continue
+		}
+		switch {
+		case strings.HasSuffix(path, ".pem"):
+			all[path] = [2]string{"application/x-pem-file", "600"}
+		case rt.Name == "keys":
+			all[path] = [2]string{"application/json", "600"}
+		case rt.Name == "list of revocations":
+			all[path] = [2]string{"application/jwt", "5"}
+		default:
+			all[path] = [2]string{"application/json", "300"}
+		}
 	}
+	return all
 }
 
 func TestDocumentsMayBeKeptAndAreReadByAnyScript(t *testing.T) {
