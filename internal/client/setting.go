@@ -211,11 +211,16 @@ func oneOf[T ~string](value T, values ...T) error {
 	if slices.Contains(values, value) {
 		return nil
 	}
+	return fmt.Errorf("%q is none of %s", string(value), listed(values))
+}
+
+// listed returns values as texts list them.
+func listed[T ~string](values []T) string {
 	var names []string
 	for _, v := range values {
 		names = append(names, string(v))
 	}
-	return fmt.Errorf("%q is none of %s", string(value), strings.Join(names, ", "))
+	return strings.Join(names, ", ")
 }
 
 func eachOf(list, values []string) error {

@@ -35,8 +35,10 @@ var generalSettings = []Setting{
 		check:  (*Registration).checkProfile,
 	},
 	{
-		Name: "auth method", Member: "auth_method", Flag: "auth-method", Group: "Authentication", Help: "post, basic, either, none, private_key_jwt, or federated", Update: "post, basic, either, private_key_jwt or federated",
-		Field: func(r *Registration) any { return (*string)(&r.Auth) },
+		Name: "auth method", Member: "auth_method", Flag: "auth-method", Group: "Authentication",
+		Help:   listed(store.AuthRules),
+		Update: listed(slices.DeleteFunc(slices.Clone(store.AuthRules), func(r store.AuthRule) bool { return r == store.AuthNone })),
+		Field:  func(r *Registration) any { return (*string)(&r.Auth) },
 		check: func(r *Registration) error {
 			if err := oneOf(r.Auth, store.AuthRules...); err != nil {
 				return err
