@@ -29,13 +29,15 @@ var assertionSettings = slices.Concat(signingSettings, federatedSettings)
 var signingSettings = []Setting{
 	{
 		Name: "assertion alg", Member: "token_endpoint_auth_signing_alg", Optional: true, Flag: "assertion-signing-alg", Group: "Client assertions",
-		Help:  "the one algorithm that signs its assertions: ES256 (default of private_key_jwt), EdDSA, PS256 or RS256 (default of federated)",
-		Field: func(r *Registration) any { return &r.Assertion.Alg },
+		Schema: "{type: string, enum: [ES256, EdDSA, PS256, RS256], description: 'The one algorithm of its assertions. Default: ES256 for private_key_jwt, RS256 for federated.'}",
+		Help:   "the one algorithm that signs its assertions: ES256 (default of private_key_jwt), EdDSA, PS256 or RS256 (default of federated)",
+		Field:  func(r *Registration) any { return &r.Assertion.Alg },
 	},
 	{
 		Name: "keys", Member: "jwks", Optional: true, File: true, Flag: "jwks", Group: "Client assertions",
-		Help:  "file with the public keys that verify them, as a JWK set (RFC 7517)",
-		Field: func(r *Registration) any { return &r.Assertion.Keys },
+		Schema: "{type: object, additionalProperties: true, description: 'The public keys that verify its assertions (RFC 7517), or else jwks_uri.'}",
+		Help:   "file with the public keys that verify them, as a JWK set (RFC 7517)",
+		Field:  func(r *Registration) any { return &r.Assertion.Keys },
 		Text: func(r *Registration) string {
 			var names []string
 			set, _ := keyset.Parse(r.Assertion.Keys)
@@ -47,13 +49,15 @@ var signingSettings = []Setting{
 	},
 	{
 		Name: "keys at", Member: "jwks_uri", Optional: true, Flag: "jwks-uri", Group: "Client assertions",
-		Help:  "https address of these keys, in place of a file",
-		Field: func(r *Registration) any { return &r.Assertion.KeysURI },
+		Schema: "{type: string, description: 'An https address.'}",
+		Help:   "https address of these keys, in place of a file",
+		Field:  func(r *Registration) any { return &r.Assertion.KeysURI },
 	},
 	{
 		Name: "keys ca", Member: "jwks_ca", Optional: true, File: true, Flag: "jwks-ca", Group: "Client assertions",
-		Help:  "file with certificates (PEM) that are trusted at that address beside the system's",
-		Field: func(r *Registration) any { return &r.Assertion.KeysCA },
+		Schema: "{type: string, description: 'Certificates in PEM that are trusted at jwks_uri beside the system''s.'}",
+		Help:   "file with certificates (PEM) that are trusted at that address beside the system's",
+		Field:  func(r *Registration) any { return &r.Assertion.KeysCA },
 		Text: func(r *Registration) string {
 			if r.Assertion.KeysCA == "" {
 				return ""
@@ -63,8 +67,9 @@ var signingSettings = []Setting{
 	},
 	{
 		Name: "endpoint as audience", Member: "assertion_token_endpoint_audience", Optional: true, Flag: "assertion-token-endpoint-audience", Group: "Client assertions",
-		Help:  "accept the token endpoint's address as the audience of what it signs, beside the issuer",
-		Field: func(r *Registration) any { return &r.Assertion.TokenEndpoint },
+		Schema: "{type: boolean, description: 'The token endpoint''s address is accepted as the audience of what the client signs.'}",
+		Help:   "accept the token endpoint's address as the audience of what it signs, beside the issuer",
+		Field:  func(r *Registration) any { return &r.Assertion.TokenEndpoint },
 	},
 }
 
@@ -72,29 +77,34 @@ var signingSettings = []Setting{
 var federatedSettings = []Setting{
 	{
 		Name: "trusts issuer", Member: "assertion_issuer", Optional: true, Flag: "assertion-issuer", Group: "Client assertions",
-		Help:  "issuer (iss) whose tokens authenticate the client, for --auth-method federated",
-		Field: func(r *Registration) any { return &r.Assertion.Issuer },
+		Schema: "{type: string, description: 'For federated: the issuer that the client trusts.'}",
+		Help:   "issuer (iss) whose tokens authenticate the client, for --auth-method federated",
+		Field:  func(r *Registration) any { return &r.Assertion.Issuer },
 	},
 	{
 		Name: "trusts subject", Member: "assertion_subject", Optional: true, Flag: "assertion-subject", Group: "Client assertions",
-		Help:  "subject (sub) that these tokens name; * stands for characters other than : and /, and not for the owner of a workload",
-		Field: func(r *Registration) any { return &r.Assertion.Subject },
+		Schema: "{type: string, description: 'The subject, in which * stands for characters other than colon and slash.'}",
+		Help:   "subject (sub) that these tokens name; * stands for characters other than : and /, and not for the owner of a workload",
+		Field:  func(r *Registration) any { return &r.Assertion.Subject },
 	},
 	{
 		Name: "trusts audience", Member: "assertion_audience", Optional: true, Flag: "assertion-audience", Group: "Client assertions",
-		Help:  "their one audience (aud); default: this issuer",
-		Field: func(r *Registration) any { return &r.Assertion.Audience },
+		Schema: "{type: string, description: 'The one audience; default: this issuer.'}",
+		Help:   "their one audience (aud); default: this issuer",
+		Field:  func(r *Registration) any { return &r.Assertion.Audience },
 	},
 	{
 		Name: "trusts claims", Member: "assertion_claims", Optional: true, Each: true, Flag: "assertion-claim", Group: "Client assertions",
+		Schema: "{type: array, items: {type: string}, description: 'Further claims, as name=value.'}",
 		Help:   "a further claim that they must have, as name=value; repeatable",
 		Update: "a further claim that they must have, as name=value, instead of all that there were; \"\": none; repeatable",
 		Field:  func(r *Registration) any { return &r.Assertion.Claims },
 	},
 	{
 		Name: "trusts lifetime", Member: "assertion_max_lifetime", Optional: true, Flag: "assertion-max-lifetime", Group: "Client assertions",
-		Help:  "how far ahead their expiry may lie, at most 24h; default: 70m",
-		Field: func(r *Registration) any { return &r.Assertion.Lifetime },
+		Schema: "{type: string, description: 'A duration from 1m to 24h: how far ahead the expiry may lie; default: 70m.'}",
+		Help:   "how far ahead their expiry may lie, at most 24h; default: 70m",
+		Field:  func(r *Registration) any { return &r.Assertion.Lifetime },
 	},
 }
 

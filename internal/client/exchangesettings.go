@@ -18,6 +18,7 @@ const maxExchangeFrom = 50
 var exchangeSettings = []Setting{
 	{
 		Name: "exchanges from", Change: "exchange from", Member: "exchange_from", Optional: true, Each: true, Flag: "exchange-from", Group: "Token exchange",
+		Schema: "{type: array, items: {type: string}, description: 'Clients whose users'' tokens it may exchange (RFC 8693); * for all.'}",
 		Help:   "id of a client whose users' tokens it may exchange for its own (RFC 8693); *: of every client; repeatable",
 		Update: "id of a client whose users' tokens it may exchange, instead of all that there were; \"\": of none; repeatable",
 		Field:  func(r *Registration) any { return &r.ExchangeFrom },
@@ -45,6 +46,7 @@ var exchangeSettings = []Setting{
 	},
 	{
 		Name: "serves apis", Change: "serves api", Member: "serves_apis", Optional: true, Each: true, Flag: "serves-api", Group: "Token exchange",
+		Schema: "{type: array, items: {type: string}, description: 'APIs that it serves: it may exchange tokens for them.'}",
 		Help:   "API that it serves: it may exchange the tokens that such requests bring; repeatable; those that were issued to it, it may exchange in any case",
 		Update: "API that it serves, instead of all that there were; \"\": none; repeatable",
 		Field:  func(r *Registration) any { return &r.ServesAPIs },
@@ -52,6 +54,7 @@ var exchangeSettings = []Setting{
 	},
 	{
 		Name: "exchange apis", Change: "exchange api", Member: "exchange_apis", Optional: true, Each: true, APIs: true, Flag: "exchange-api", Group: "Token exchange",
+		Schema: "{type: array, items: {type: string}, description: 'APIs for which it may ask in exchange, as in apis.'}",
 		Help:   "id of an API for which it may ask in exchange; with scopes behind the id, each after a space, only with those; never more than the user has agreed to; repeatable",
 		Update: "API for which it may ask in exchange, instead of all that there were; \"\": none; repeatable",
 		Field:  func(r *Registration) any { return &r.ExchangeAPIs },
@@ -59,14 +62,16 @@ var exchangeSettings = []Setting{
 	},
 	{
 		Name: "exchange mode", Member: "exchange_mode", Optional: true, Flag: "exchange-mode", Group: "Token exchange",
-		Help:  "delegate (default): tokens that it gets name it as the actor (act); impersonate: they do not, unless it sends an actor_token",
-		Field: func(r *Registration) any { return (*string)(&r.ExchangeMode) },
+		Schema: "{type: string, enum: [delegate, impersonate], default: delegate}",
+		Help:   "delegate (default): tokens that it gets name it as the actor (act); impersonate: they do not, unless it sends an actor_token",
+		Field:  func(r *Registration) any { return (*string)(&r.ExchangeMode) },
 		check: func(r *Registration) error {
 			return oneOf(cmp.Or(r.ExchangeMode, store.Delegate), store.Delegate, store.Impersonate)
 		},
 	},
 	{
 		Name: "exchange beyond", Member: "exchange_beyond", Optional: true, Each: true, APIs: true, Flag: "exchange-beyond", Group: "Token exchange",
+		Schema: "{type: array, items: {type: string}, description: 'APIs, and behind each the scopes that it may have beyond what users have agreed to.'}",
 		Help:   "id of an API and, each after a space, scopes that it may have beyond what the user has agreed to; the consent page of the first client names them, and they hold for grants from then on; repeatable",
 		Update: "API and scopes that it may have beyond what the user has agreed to, instead of all that there were; \"\": none; repeatable",
 		Field:  func(r *Registration) any { return &r.ExchangeBeyond },
@@ -88,6 +93,7 @@ var exchangeSettings = []Setting{
 	},
 	{
 		Name: "may act", Member: "may_act", Optional: true, Flag: "may-act", Group: "Token exchange",
+		Schema: "{type: string, description: 'The client that alone may exchange its users'' tokens.'}",
 		Help:   "id of the client that alone may exchange its users' tokens, which name it (may_act); default: each that may by its own registration",
 		Update: "id of the client that alone may exchange its users' tokens; \"\": each that may by its own registration",
 		Field:  func(r *Registration) any { return &r.MayAct },
@@ -100,6 +106,7 @@ var exchangeSettings = []Setting{
 	},
 	{
 		Name: "id-jags", Change: "id-jag", Member: "id_jags", Optional: true, Each: true, Flag: "id-jag", Group: "Token exchange",
+		Schema: "{type: array, items: {type: string}, description: 'Authorization servers for which it may get identity assertions (ID-JAG), each with client=, resource=, scope=, alg= and public behind the issuer.'}",
 		Help:   "issuer of an authorization server for which it may get identity assertions (ID-JAG) of its users and, each after a space, client= with its id there, resource=, scope=, alg= (default RS256), and public for a public client; repeatable",
 		Update: "issuer, and what its identity assertions for it may contain, instead of all that there were; \"\": none; repeatable",
 		Field:  func(r *Registration) any { return &r.IDJAGs },

@@ -34,12 +34,13 @@ type Registration struct {
 	kept store.Settings
 }
 
-// A Setting describes one field of a client's registration: its flag, its JSON member, its
-// name in texts for people, and its check.
+// A Setting describes one field of a client's registration: its flag, its JSON member with
+// its schema, its name in texts for people, and its check.
 type Setting struct {
 	Name     string // for people; "" if the text of another setting includes it
 	Change   string // in a list of changes, if it is not Name
 	Member   string // of JSON
+	Schema   string // of the member, as in docs/reference/openapi.yaml, if it is more than a type
 	Flag     string
 	Group    string // title over the flag
 	Help     string // of the flag

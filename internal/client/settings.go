@@ -29,6 +29,7 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "profile", Member: "profile", Optional: true, Flag: "profile", Group: "Authentication",
+		Schema: "{type: string, enum: [fapi2], description: 'It follows the FAPI 2.0 Security Profile: what the request leaves out has the value that the profile demands, and what contradicts it is refused.'}",
 		Help:   "fapi2: it follows the FAPI 2.0 Security Profile, which sets pushed requests, PKCE, private_key_jwt, DPoP, no rotation of refresh tokens, and algorithms; what contradicts it is refused",
 		Update: "fapi2: set and demand what the FAPI 2.0 Security Profile says; \"\": demand it no longer",
 		Field:  func(r *Registration) any { return (*string)(&r.Profile) },
@@ -36,6 +37,7 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "auth method", Member: "auth_method", Flag: "auth-method", Group: "Authentication",
+		Schema: "{type: string, enum: [" + listed(store.AuthRules) + ", none_or_private_key_jwt], default: either, description: 'The last one is only of clients that registered themselves.'}",
 		Help:   listed(store.AuthRules),
 		Update: listed(slices.DeleteFunc(slices.Clone(store.AuthRules), func(r store.AuthRule) bool { return r == store.AuthNone })),
 		Field:  func(r *Registration) any { return (*string)(&r.Auth) },
@@ -53,6 +55,7 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "requires pkce", Member: "require_pkce", Inverse: true, Flag: "no-pkce", Group: "Authentication",
+		Schema: "{type: boolean, default: true}",
 		Help:   "do not ask for PKCE, at the authorization endpoint and of login portals, for client systems that cannot",
 		Update: "do not ask for it, for client systems that cannot",
 		Field:  func(r *Registration) any { return (*bool)(&r.NoPKCE) },
@@ -65,8 +68,9 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "dpop", Member: "dpop", Optional: true, Flag: "dpop", Group: "Access tokens",
-		Help:  "whether its tokens are bound to keys (RFC 9449): allowed (default): if it sends proofs; required: always; off: its proofs are ignored",
-		Field: func(r *Registration) any { return (*string)(&r.DPoP) },
+		Schema: "{type: string, enum: [allowed, required, 'off'], default: allowed}",
+		Help:   "whether its tokens are bound to keys (RFC 9449): allowed (default): if it sends proofs; required: always; off: its proofs are ignored",
+		Field:  func(r *Registration) any { return (*string)(&r.DPoP) },
 		check: func(r *Registration) error {
 			return oneOf(cmp.Or(r.DPoP, store.DPoPAllowed), store.DPoPAllowed, store.DPoPRequired, store.DPoPOff)
 		},
@@ -79,8 +83,9 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "refresh rotation", Member: "refresh_rotation", Inverse: true, Flag: "no-rotation", Group: "Refresh", Fixed: true,
-		Help:  "return the same refresh token, whose lifetime does not slide: a departure from the specification",
-		Field: func(r *Registration) any { return &r.NoRotation },
+		Schema: "{type: boolean, default: true}",
+		Help:   "return the same refresh token, whose lifetime does not slide: a departure from the specification",
+		Field:  func(r *Registration) any { return &r.NoRotation },
 		check: func(r *Registration) error {
 			if r.NoRotation && r.Auth == store.AuthNone {
 				return fmt.Errorf("a public client's refresh tokens must rotate (RFC 9700 section 4.14.2): leave it out, or give the client a secret")
@@ -91,14 +96,16 @@ var generalSettings = []Setting{
 	{
 		// Its limit depends on the deployment: see apply.
 		Name: "retry window", Member: "retry_window", Flag: "retry-window", Group: "Refresh",
+		Schema: "{type: [string, 'null'], description: 'A duration such as 30s; null for that of the server.'}",
 		Help:   "how long a spent refresh token gets the same pair again; 0s: never",
 		Update: "how long a spent refresh token gets the same pair again; 0s: never; default: the server's",
 		Field:  func(r *Registration) any { return &r.RetryWindow },
 	},
 	{
 		Name: "reuse grace", Member: "reuse_grace", Flag: "reuse-grace", Group: "Refresh",
-		Help:  "how long after its issue a spent refresh token is treated as the present one, for clients whose processes share a token file; at most 24h; default: never; see client_metadata.reuse_grace for clients that registered themselves",
-		Field: func(r *Registration) any { return &r.ReuseGrace },
+		Schema: "{type: [string, 'null'], description: 'A duration of at most 24h: how long after its issue a spent refresh token is treated as the present one; null for never.'}",
+		Help:   "how long after its issue a spent refresh token is treated as the present one, for clients whose processes share a token file; at most 24h; default: never; see client_metadata.reuse_grace for clients that registered themselves",
+		Field:  func(r *Registration) any { return &r.ReuseGrace },
 		check: func(r *Registration) error {
 			if d := r.ReuseGrace; d != nil && (*d < 0 || d.Duration() > grant.MaxReuseGrace) {
 				return fmt.Errorf("0s to %s", grant.MaxReuseGrace)
@@ -107,8 +114,10 @@ var generalSettings = []Setting{
 		},
 	},
 	{
-		Name: "grant types", Member: "grant_types", Flag: "grant-types", Group: "Client", Fixed: true, Help: "authorization_code and refresh_token (default: both), client_credentials, device_code (urn:ietf:params:oauth:grant-type:device_code)",
-		Field: func(r *Registration) any { return &r.GrantTypes },
+		Name: "grant types", Member: "grant_types", Flag: "grant-types", Group: "Client", Fixed: true,
+		Schema: "{type: array, items: {type: string, enum: [authorization_code, refresh_token, client_credentials, 'urn:ietf:params:oauth:grant-type:device_code']}}",
+		Help:   "authorization_code and refresh_token (default: both), client_credentials, device_code (urn:ietf:params:oauth:grant-type:device_code)",
+		Field:  func(r *Registration) any { return &r.GrantTypes },
 		check: func(r *Registration) error {
 			if r.Auth == store.AuthNone && slices.Contains(r.GrantTypes, store.GrantClientCredentials) {
 				return fmt.Errorf("client_credentials is for confidential clients (RFC 6749 section 4.4)")
@@ -142,8 +151,9 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "access tokens", Member: "access_token_format", Flag: "access-token-format", Group: "Access tokens", Default: string(store.TokenOpaque),
-		Help:  "opaque (default), or jwt: RFC 9068",
-		Field: func(r *Registration) any { return (*string)(&r.TokenFormat) },
+		Schema: "{type: string, enum: [opaque, jwt], default: opaque}",
+		Help:   "opaque (default), or jwt: RFC 9068",
+		Field:  func(r *Registration) any { return (*string)(&r.TokenFormat) },
 		check: func(r *Registration) error {
 			if r.TokenFormat != "" && r.TokenFormat != store.TokenOpaque && r.TokenFormat != store.TokenJWT {
 				return fmt.Errorf("%q is neither opaque nor jwt", string(r.TokenFormat))
@@ -163,26 +173,30 @@ var generalSettings = []Setting{
 	},
 	{
 		Member: "signing_alg", Flag: "signing-alg", Group: "Access tokens", Default: string(keys.ES256),
-		Help:  "what signs its JWTs: ES256 (default), EdDSA or RS256",
-		Field: func(r *Registration) any { return (*string)(&r.SigningAlg) },
-		check: func(r *Registration) error { return oneOf(cmp.Or(r.SigningAlg, keys.ES256), keys.SigningAlgorithms...) },
+		Schema: "{type: string, enum: [ES256, EdDSA, RS256], default: ES256}",
+		Help:   "what signs its JWTs: ES256 (default), EdDSA or RS256",
+		Field:  func(r *Registration) any { return (*string)(&r.SigningAlg) },
+		check:  func(r *Registration) error { return oneOf(cmp.Or(r.SigningAlg, keys.ES256), keys.SigningAlgorithms...) },
 	},
 	{
 		Member: "jwt_type", Flag: "jwt-type", Group: "Access tokens", Default: store.JWTTypes[0],
-		Help:  "typ of its JWT access tokens: at+jwt (default), or JWT for resource servers that know no other",
-		Field: func(r *Registration) any { return &r.JWTType },
-		check: func(r *Registration) error { return oneOf(cmp.Or(r.JWTType, store.JWTTypes[0]), store.JWTTypes...) },
+		Schema: "{type: string, enum: [at+jwt, JWT], default: at+jwt}",
+		Help:   "typ of its JWT access tokens: at+jwt (default), or JWT for resource servers that know no other",
+		Field:  func(r *Registration) any { return &r.JWTType },
+		check:  func(r *Registration) error { return oneOf(cmp.Or(r.JWTType, store.JWTTypes[0]), store.JWTTypes...) },
 	},
 	{
 		Name: "id_tokens", Member: "id_token_signing_alg", Flag: "id-token-signing-alg", Group: "OpenID Connect", Default: string(keys.RS256),
-		Help:  "what signs its id_tokens: RS256 (default), ES256 or EdDSA",
-		Field: func(r *Registration) any { return (*string)(&r.IDTokenAlg) },
-		check: func(r *Registration) error { return oneOf(cmp.Or(r.IDTokenAlg, keys.RS256), keys.SigningAlgorithms...) },
+		Schema: "{type: string, enum: [RS256, ES256, EdDSA], default: RS256}",
+		Help:   "what signs its id_tokens: RS256 (default), ES256 or EdDSA",
+		Field:  func(r *Registration) any { return (*string)(&r.IDTokenAlg) },
+		check:  func(r *Registration) error { return oneOf(cmp.Or(r.IDTokenAlg, keys.RS256), keys.SigningAlgorithms...) },
 	},
 	{
 		Name: "id_token lifetime", Member: "id_token_lifetime", Flag: "id-token-lifetime", Group: "OpenID Connect",
-		Help:  "how long its id_tokens live, at most 24h; default: the server's id_token_lifetime",
-		Field: func(r *Registration) any { return &r.IDTokenLifetime },
+		Schema: "{type: [string, 'null'], description: 'A duration from 1m to 24h; null for that of the server.'}",
+		Help:   "how long its id_tokens live, at most 24h; default: the server's id_token_lifetime",
+		Field:  func(r *Registration) any { return &r.IDTokenLifetime },
 		check: func(r *Registration) error {
 			if r.IDTokenLifetime == nil {
 				return nil
@@ -195,13 +209,15 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "refresh id_token", Member: "refresh_id_token", Inverse: true, Flag: "no-refresh-id-token", Group: "OpenID Connect",
-		Help:  "return an id_token for a code only, and none for a refresh",
-		Field: func(r *Registration) any { return &r.NoRefreshIDToken },
+		Schema: "{type: boolean, default: true}",
+		Help:   "return an id_token for a code only, and none for a refresh",
+		Field:  func(r *Registration) any { return &r.NoRefreshIDToken },
 	},
 	{
 		Name: "userinfo", Member: "userinfo_signed_response_alg", Flag: "userinfo-signed-response-alg", Group: "OpenID Connect", Default: "none",
-		Help:  "what signs its userinfo: none (default: it is JSON), RS256, ES256 or EdDSA",
-		Field: func(r *Registration) any { return (*string)(&r.UserInfoAlg) },
+		Schema: "{type: string, enum: [none, RS256, ES256, EdDSA], default: none}",
+		Help:   "what signs its userinfo: none (default: it is JSON), RS256, ES256 or EdDSA",
+		Field:  func(r *Registration) any { return (*string)(&r.UserInfoAlg) },
 		check: func(r *Registration) error {
 			return oneOf(cmp.Or(r.UserInfoAlg, "none"), append([]keys.Purpose{"none"}, keys.SigningAlgorithms...)...)
 		},
@@ -214,6 +230,7 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "post-logout redirect uris", Change: "post-logout redirect uri", Member: "post_logout_redirect_uris", Optional: true, Each: true, Flag: "post-logout-redirect-uri", Group: "OpenID Connect",
+		Schema: "{type: array, items: {type: string}, description: Where users may go after they have signed out.}",
 		Help:   "where users may go after they have signed out (OpenID Connect RP-Initiated Logout), compared character by character; repeatable",
 		Update: "where users may go after they have signed out, instead of all that there were; \"\": nowhere; repeatable",
 		Field:  func(r *Registration) any { return &r.PostLogoutRedirectURIs },
@@ -223,12 +240,14 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "logout ends grants", Member: "logout_ends_grants", Flag: "logout-ends-grants", Group: "OpenID Connect",
+		Schema: "{type: boolean, default: false, description: A logout revokes what the session has granted to the client.}",
 		Help:   "when a user signs out, revoke what the session has granted to it; otherwise its refresh tokens stay valid",
 		Update: "when a user signs out, revoke what the session has granted to it; --logout-ends-grants=false: its refresh tokens stay valid",
 		Field:  func(r *Registration) any { return &r.LogoutEndsGrants },
 	},
 	{
 		Name: "logout uri", Member: "backchannel_logout_uri", Flag: "backchannel-logout-uri", Group: "OpenID Connect",
+		Schema: "{type: string, description: 'Receives a logout token when the session of a user ends; empty: none is sent.'}",
 		Help:   "address that receives a logout token when the session of a user ends (OpenID Connect Back-Channel Logout): https, or with --native http on this machine",
 		Update: "address that receives a logout token when the session of a user ends; \"\": none",
 		Field:  func(r *Registration) any { return &r.LogoutURI },
@@ -241,8 +260,9 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "logout by sid", Member: "backchannel_logout_session_required", Flag: "backchannel-logout-session-required", Group: "OpenID Connect",
-		Help:  "each of its logout tokens names the session that ended: when all sessions of a user end, it gets one for each",
-		Field: func(r *Registration) any { return &r.LogoutSession },
+		Schema: "{type: boolean, description: Each logout token names a session.}",
+		Help:   "each of its logout tokens names the session that ended: when all sessions of a user end, it gets one for each",
+		Field:  func(r *Registration) any { return &r.LogoutSession },
 		check: func(r *Registration) error {
 			if r.LogoutSession && r.LogoutURI == "" {
 				return fmt.Errorf("it is about logout tokens, which need --backchannel-logout-uri")
@@ -259,6 +279,7 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "apis", Change: "api", Member: "apis", Optional: true, Each: true, APIs: true, Flag: "api", Group: "Access tokens",
+		Schema: "{type: array, items: {type: string}, description: 'Ids of APIs for which it may have tokens; with scopes behind an id, each after a space, only with those.'}",
 		Help:   "id of an API for which it may have tokens; with scopes behind the id, each after a space, only with those; repeatable",
 		Update: "API for which it may have tokens, instead of all that there were; \"\" for none; repeatable",
 		Field:  func(r *Registration) any { return &r.APIs },
@@ -266,8 +287,9 @@ var generalSettings = []Setting{
 	},
 	{
 		Name: "audience parameter", Member: "audience_parameter", Optional: true, Flag: "audience-parameter", Group: "Access tokens",
-		Help:  "read its parameter audience as resource: for programs that name their API so at other servers",
-		Field: func(r *Registration) any { return &r.AudienceParameter },
+		Schema: "{type: boolean, default: false, description: 'The parameter `audience` of its requests is a `resource`.'}",
+		Help:   "read its parameter audience as resource: for programs that name their API so at other servers",
+		Field:  func(r *Registration) any { return &r.AudienceParameter },
 	},
 	{
 		Name: "introspects", Member: "introspect", Flag: "introspect", Group: "Resource server",
