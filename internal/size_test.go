@@ -25,7 +25,7 @@ type budget struct {
 var (
 	library = budget{"resource", 1_472}
 	tools   = budget{"tools of operators", 14_934}
-	serving = budget{"serving", 47_645}
+	serving = budget{"serving", 47_696}
 )
 
 // notProduct are directories whose files do not count: examples, benchmarks, test kits,
