@@ -165,7 +165,7 @@ func (a *API) Handler() http.Handler {
 			*cause = problem.cause
 		}
 		a.json(w, problem.Status, "application/problem+json", problem.Problem)
-		a.record(x, problem)
+		a.record(x, problem, r.Context().Err() != nil)
 	})
 }
 
@@ -364,13 +364,14 @@ func problem(err error) *Problem {
 }
 
 // record logs a refusal: a missing token as a warning, a mistake at a lower level. It
-// logs nothing of the request's content, which may name a person.
-func (a *API) record(x *call, p *Problem) {
+// logs nothing of the request's content, which may name a person. If the caller has gone,
+// an operation that ended for that reason is no outage of the store.
+func (a *API) record(x *call, p *Problem, gone bool) {
 	level, message := slog.LevelInfo, "admin request refused"
 	switch {
 	case p.Status >= 500:
 		level, message = slog.LevelError, "admin request failed"
-		if x.Context().Err() != nil { // the caller has gone, which is no outage of the store
+		if gone && (p.Status == http.StatusServiceUnavailable || errors.Is(p.cause, context.Canceled)) {
 			level = slog.LevelInfo
 		}
 	case p.Status == http.StatusUnauthorized:

@@ -3,6 +3,7 @@ package admin_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http/httptest"
@@ -151,6 +152,19 @@ func TestACallerWhoGoesAwayIsNoOutage(t *testing.T) {
 		if w, line := a.send(t, r); w.Code != 503 || line.Level != "INFO" || line.Message != "admin request failed" {
 			t.Errorf("%s: %d %s, logged %+v", path, w.Code, w.Body, line)
 		}
+	}
+}
+
+// A fault of the server stays an error, also after its caller has gone.
+func TestAFaultIsAnErrorWhoeverHasGone(t *testing.T) {
+	a := newAdminAPI(t)
+	a.faulty.Inject(storetest.Documents, 1, func(context.Context, func() error) error { return errors.New("the row is damaged") })
+	ctx, goAway := context.WithCancel(t.Context())
+	goAway()
+	r := httptest.NewRequestWithContext(ctx, "GET", "/admin/v1/users", nil)
+	r.Header.Set("Authorization", "Bearer "+adminToken)
+	if w, line := a.send(t, r); w.Code != 500 || line.Level != "ERROR" || line.Message != "admin request failed" {
+		t.Errorf("%d %s, logged %+v", w.Code, w.Body, line)
 	}
 }
 
