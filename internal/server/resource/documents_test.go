@@ -140,9 +140,13 @@ func (p *publicSide) documents() map[string][2]string {
 	}
 	all := map[string][2]string{}
 	for path, rt := range p.Patterns() {
-		if path = strings.Replace(path, "{file}", list[0].KeyID+".pem", 1); !rt.Public {
+		if !rt.Public {
+			if slices.Contains([]string{"keys", "metadata", "list of revocations", "description"}, rt.Name) {
+				p.t.Errorf("%s is not public", path)
+			}
 			continue
 		}
+		path = strings.Replace(path, "{file}", list[0].KeyID+".pem", 1)
 		switch {
 		case strings.HasSuffix(path, ".pem"):
 			all[path] = [2]string{"application/x-pem-file", "600"}
