@@ -103,7 +103,7 @@ var apiScopeMembers = []plain.Member[APIScope]{
 // API decodes an entry of kind EntryAPI.
 func (e Entry) API() (a API, err error) {
 	if err = decode(apiMembers, string(e.Body), &a, &a.Later, knownOfAPI); err != nil {
-		err = fmt.Errorf("decode API %q: %w", e.ID, err)
+		err = fmt.Errorf("decode API %q: %w", a.ID, err)
 	}
 	return a, err
 }

@@ -58,11 +58,9 @@ func (ch *Changes) add(kind EntryKind, text string) error {
 			return fmt.Errorf("decode client %q: %w", c.ID, err)
 		}
 	case EntryAPI:
-		ch.APIs = append(ch.APIs, API{})
-		a := &ch.APIs[len(ch.APIs)-1]
-		if err := decode(apiMembers, text, a, &a.Later, knownOfAPI); err != nil {
-			return fmt.Errorf("decode API %q: %w", a.ID, err)
-		}
+		a, err := Entry{Kind: kind, Body: []byte(text)}.API()
+		ch.APIs = append(ch.APIs, a)
+		return err
 	case EntryTrust:
 		t, err := Entry{Kind: kind, Body: []byte(text)}.Trust()
 		ch.Trusts = append(ch.Trusts, t)
