@@ -279,12 +279,12 @@ func (a *Authenticator) use(ctx context.Context, c *store.Client, claims asserti
 	}
 	if a.Shared || issued > seconds(now) || issued < began+assertionAhead.Seconds() {
 		expires := grant.At(time.UnixMilli(int64(*claims.ExpiresAt * 1000)))
-		err := a.Store.Commit(ctx, store.Change{Documents: []store.Document{usedDocument(a.Realm, c.ID, claims.ID, expires)}})
+		first, err := store.RecordUse(ctx, a.Store, store.DocumentAssertion, a.Realm, c.ID+"\x00"+claims.ID, expires)
 		switch {
-		case errors.Is(err, store.ErrConflict):
-			return replayed
 		case err != nil:
-			return store.Unavailable(err)
+			return err
+		case !first:
+			return replayed
 		case a.Shared:
 			return nil
 		}

@@ -1,14 +1,11 @@
 package client
 
 import (
-	"crypto/rand"
 	"crypto/sha256"
 	"sync"
 	"time"
 
-	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/overload"
-	"github.com/mintage/mintage/internal/store"
 )
 
 const (
@@ -25,18 +22,6 @@ const (
 	// tenth of all room if it is alone.
 	maxOwnUsed, ownUsedPart = 100_000, 9
 )
-
-// usedDocument is the record of an assertion that was used. It outlives the assertion:
-// the node that deletes it may have a clock that is ahead. Its body is random: a second
-// use with the same record would pass for the first (see store.Commit).
-func usedDocument(realm, clientID, jti string, expires grant.Instant) store.Document {
-	d := store.Document{
-		Kind: store.DocumentAssertion, Key: store.KeyOf(store.DocumentAssertion, realm, clientID+"\x00"+jti), Version: 1, ExpiresAt: expires.Add(assertionAhead),
-		Body: make([]byte, 16),
-	}
-	rand.Read(d.Body)
-	return d
-}
 
 // used remembers the assertions of the present and the last period, in bounded memory.
 // Clients that registered themselves have a separate one: anyone can create any number of

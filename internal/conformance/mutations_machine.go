@@ -39,7 +39,7 @@ var machineMutations = []Mutation{
 		Test: "go test ./internal/client -run TestAnAssertionIsUsedOnce",
 	},
 	{
-		Name: "an assertion counts once on several nodes", In: "usedDocument",
+		Name: "an assertion counts once on several nodes", In: "RecordUse",
 		Old: "	rand.Read(d.Body)\n", New: "	rand.Read(d.Body[:0])\n",
 		Test: "go test ./internal/client -run TestAnAssertionIsUsedOnce",
 	},

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"strings"
@@ -112,18 +111,8 @@ func (r *Request) isFirst(ctx context.Context, proof *dpop.Proof, now time.Time)
 	if demanded := r.nonce != ""; of.Shared == nil || !demanded {
 		return true, nil
 	}
-	d := store.Document{
-		Kind: store.DocumentProof, Key: store.KeyOf(store.DocumentProof, r.server.Realm, string(proof.Key[:])+proof.ID), Version: 1,
-		// It outlives the proof by a minute: the node that deletes it may have a clock that is ahead.
-		ExpiresAt: grant.At(now).Add(3 * dpop.Window),
-		Body:      make([]byte, 16), // random: a second use with the same record would pass for the first (see store.Commit)
-	}
-	rand.Read(d.Body)
-	err := of.Shared.Commit(ctx, store.Change{Documents: []store.Document{d}})
-	if errors.Is(err, store.ErrConflict) {
-		return false, nil
-	}
-	return err == nil, store.Unavailable(err)
+	// Its iat may be ahead by a Window, and it is valid for another one.
+	return store.RecordUse(ctx, of.Shared, store.DocumentProof, r.server.Realm, string(proof.Key[:])+proof.ID, grant.At(now).Add(2*dpop.Window))
 }
 
 // OwnProof is Proof for the method and the address of r itself. Public is set for a client

@@ -3,8 +3,11 @@ package store
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"time"
 
 	"github.com/mintage/mintage/internal/grant"
 )
@@ -96,6 +99,20 @@ type Document struct {
 	ExpiresAt grant.Instant // a sweep may delete it afterwards; zero: never
 	Owner     Owner
 	Body      []byte
+}
+
+// RecordUse records that something was used which counts once, such as the jti of a proof,
+// and reports whether it is the first use. The record outlives the thing by a minute: the
+// node that deletes it may have a clock that is ahead. Its body is random: a second use with
+// the same record would pass for the first (see Commit). Its errors are ErrUnavailable.
+func RecordUse(ctx context.Context, st Store, kind DocumentKind, realm, name string, validUntil grant.Instant) (first bool, err error) {
+	d := Document{Kind: kind, Key: KeyOf(kind, realm, name), Version: 1, ExpiresAt: validUntil.Add(time.Minute), Body: make([]byte, 16)}
+	rand.Read(d.Body)
+	err = st.Commit(ctx, Change{Documents: []Document{d}})
+	if errors.Is(err, ErrConflict) {
+		return false, nil
+	}
+	return err == nil, Unavailable(err)
 }
 
 // A DocumentFilter selects documents of one kind, and of one owner unless that is
