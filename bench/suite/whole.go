@@ -13,17 +13,11 @@ import (
 	"github.com/mintage/mintage/bench"
 	"github.com/mintage/mintage/internal/grant"
 	"github.com/mintage/mintage/internal/store"
+	"github.com/mintage/mintage/internal/sweep"
 )
 
 // wholeGrants is how many grants -whole measures.
 const wholeGrants = 10_000_000
-
-// sweptAtOnce is the slice size of package sweep, and sweptEvery and sweptHurry are its pauses.
-const (
-	sweptAtOnce = 500
-	sweptEvery  = 100 * time.Millisecond
-	sweptHurry  = 10 * time.Millisecond // after a slice of which more than half has expired
-)
 
 // measureWhole measures all that an operator of a large embedded store waits or pays for:
 // refreshes in turn with those of a small store, memory, backup, start, sizes, restore
@@ -180,15 +174,11 @@ func (w *whole) sweep(ctx context.Context) (err error) {
 		began, pauses, deleted := time.Now(), time.Duration(0), 0
 		for next := ""; pauses == 0 || next != ""; {
 			n := 0
-			if next, n, err = st.Sweep(ctx, store.SweptGrants, next, at.when, sweptAtOnce); err != nil {
+			if next, n, err = st.Sweep(ctx, store.SweptGrants, next, at.when, sweep.Slice); err != nil {
 				return err
 			}
 			deleted += n
-			if n > sweptAtOnce/2 {
-				pauses += sweptHurry
-			} else {
-				pauses += sweptEvery
-			}
+			pauses += sweep.Pause(n)
 		}
 		took := time.Since(began)
 		w.add("sweep of a store "+at.name, fmt.Sprintf("%.1f s of work, %.0f min with the server's pauses (%s deleted)",

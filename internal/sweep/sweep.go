@@ -17,9 +17,8 @@ import (
 // of a core. Its pauses are shorter where most rows have expired: 5,000 rows a second
 // would be fewer than busy clients can write.
 const (
-	sweepSlice = 500
+	Slice      = 500 // rows
 	sweepPause = 100 * time.Millisecond
-	sweepHurry = sweepPause / 10
 	sliceTime  = 10 * time.Second // a store that hangs does not end the sweep
 	sweepRest  = time.Minute      // after the end of a table, and after a fault
 	// A machine may start with a wrong clock, and deleting a live row ends its tokens. The
@@ -97,9 +96,7 @@ func (s *Sweeper) advance(ctx context.Context, w *walk) {
 	deleted, end, err := w.slice(try)
 	cancel()
 	w.total += deleted
-	if w.wait = sweepPause; deleted > sweepSlice/2 {
-		w.wait = sweepHurry
-	}
+	w.wait = Pause(deleted)
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
@@ -115,6 +112,14 @@ func (s *Sweeper) advance(ctx context.Context, w *walk) {
 	}
 }
 
+// Pause returns how long the sweep waits after a slice of which it has deleted some rows.
+func Pause(deleted int) time.Duration {
+	if deleted > Slice/2 {
+		return sweepPause / 10
+	}
+	return sweepPause
+}
+
 // slices returns a function that sweeps the next slice of a table in each call.
 func (s *Sweeper) slices(table store.SweptTable) func(context.Context) (int, bool, error) {
 	from := ""
@@ -123,7 +128,7 @@ func (s *Sweeper) slices(table store.SweptTable) func(context.Context) (int, boo
 		if table == store.SweptGrants && s.Restore().InForce(now) {
 			return 0, true, nil // a row that seems long expired may belong to a valid token
 		}
-		next, deleted, err := s.Store.Sweep(ctx, table, from, now, sweepSlice)
+		next, deleted, err := s.Store.Sweep(ctx, table, from, now, Slice)
 		if err != nil {
 			return deleted, false, err
 		}
