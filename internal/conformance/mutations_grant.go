@@ -65,7 +65,7 @@ var grantMutations = []Mutation{
 	},
 	{
 		Name: "nonces of clients with credentials that are not verified", In: "Request.OwnProof",
-		Old: "if public {", New: "if false {",
+		Old: "public && !asked", New: "false && asked",
 		Test: here + "TestDP23_ANonceIsDemandedOfAClientThatIsNotVerified",
 	},
 	{

@@ -122,7 +122,7 @@ func (r *Request) OwnProof(ctx context.Context, public bool) (oauth.JKT, error) 
 	if !r.HasProof() {
 		return oauth.JKT{}, nil // most requests: do not build their address
 	}
-	if public {
+	if asked := r.nonce != ""; public && !asked {
 		if err := r.askNonce(true); err != nil {
 			return oauth.JKT{}, err
 		}
